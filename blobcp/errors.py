@@ -1,0 +1,306 @@
+"""Every error of blobcp, in one tree.
+
+A type says whose fault it is, attributes carry the evidence, and the message says what happened, where (checkpoint
+id, node path, value path) and what to do. Nothing of a lower layer (``KeyError``, msgspec, botocore) reaches a user bare::
+
+    BlobcpError
+    ├── GraphBuildError            the graph as it was built can't run (also a ValueError)
+    ├── OptionError                a run was asked for something that can't be done (also a ValueError)
+    │   ├── UnknownInterruptError      an answer names no pending interrupt
+    │   └── AmbiguousAnswerError       a bare answer while several interrupts are pending
+    ├── OutsideNodeError           interrupt() or use_state() called where no node runs (also a RuntimeError)
+    ├── StateError                 the asked-for state is not there or can't be locked (also a LookupError)
+    ├── RunError                   the run failed; carries the node path
+    │   ├── NodeError                  user code of a node raised
+    │   ├── ValueMismatchError         a value is not of the declared type (also a TypeError)
+    │   ├── MergeError                 values that meet at one node can't be merged
+    │   ├── BranchError                a branch chose an end that it did not declare
+    │   ├── MaxStepsError              the step limit was reached
+    │   └── NothingToRunError          no node is ready and END was not reached
+    ├── CheckpointError            a stored run can't be read, written or used; carries the checkpoint id
+    │   ├── InvalidCheckpointIdError   not an id (also a ValueError)
+    │   ├── CheckpointNotFoundError    nothing is stored under the id (also a LookupError)
+    │   ├── CheckpointDoneError        the run under the id is finished
+    │   ├── CheckpointCorruptError     the bytes are not a whole blob of ours
+    │   ├── CheckpointVersionError     the blob was written by a newer format
+    │   ├── CheckpointMismatchError    the blob does not fit the graph that loads it
+    │   ├── CheckpointConflictError    somebody else moved the checkpoint on
+    │   └── CheckpointSaveError        the run stopped and could not be stored; carries what would be lost
+    ├── SerializationError         a value can't become bytes, or bytes a value; carries the path to the value
+    │   ├── UnregisteredTypeError      at save: a class that has no registered name (also a TypeError)
+    │   ├── UnknownTypeError           at load: a name that no class is registered under
+    │   └── RegistrationError          two classes want one name, or one class two (also a ValueError)
+    ├── StoreError                 a store failed; the store's own exception is the cause
+    └── Interrupted                the run stopped on purpose and waits (see :mod:`blobcp.interrupt`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from blobcp.checkpoint import Checkpoint
+    from blobcp.interrupt import InterruptInfo, InterruptPoint, Signal
+
+__all__ = [
+    "AmbiguousAnswerError",
+    "BlobcpError",
+    "BranchError",
+    "CheckpointConflictError",
+    "CheckpointCorruptError",
+    "CheckpointDoneError",
+    "CheckpointError",
+    "CheckpointMismatchError",
+    "CheckpointNotFoundError",
+    "CheckpointSaveError",
+    "CheckpointVersionError",
+    "GraphBuildError",
+    "Interrupted",
+    "InvalidCheckpointIdError",
+    "MaxStepsError",
+    "MergeError",
+    "NodeError",
+    "NothingToRunError",
+    "OptionError",
+    "OutsideNodeError",
+    "RegistrationError",
+    "RunError",
+    "SerializationError",
+    "StateError",
+    "StoreError",
+    "UnknownInterruptError",
+    "UnknownTypeError",
+    "UnregisteredTypeError",
+    "ValueMismatchError",
+]
+
+
+class BlobcpError(Exception):
+    """The root of all errors of blobcp."""
+
+
+class GraphBuildError(BlobcpError, ValueError):
+    """A graph that can't be built or compiled as described; the message names the nodes."""
+
+
+class OptionError(BlobcpError, ValueError):
+    """A run option that can't be carried out; raised before any node runs and before anything is written."""
+
+
+class UnknownInterruptError(OptionError):
+    """An answer names an interrupt that is not pending under the checkpoint.
+
+    Attributes:
+        unknown: the ids that were given and are not pending.
+        pending: the ids that are.
+    """
+
+    def __init__(self, message: str, *, unknown: Sequence[str] = (), pending: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.unknown = list(unknown)
+        self.pending = list(pending)
+
+
+class AmbiguousAnswerError(OptionError):
+    """A bare answer was given while several interrupts are pending.
+
+    Attributes:
+        pending: the ids it could have meant.
+    """
+
+    def __init__(self, message: str, *, pending: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.pending = list(pending)
+
+
+class OutsideNodeError(BlobcpError, RuntimeError):
+    """A function that only makes sense inside a running node was called elsewhere."""
+
+
+class StateError(BlobcpError, LookupError):
+    """A state that no graph on the way to the root has, or one that can't be locked here."""
+
+
+class RunError(BlobcpError):
+    """A run that failed.
+
+    Attributes:
+        path: the keys from the root graph to the node that failed; empty for the root graph itself.
+    """
+
+    def __init__(self, message: str, *, path: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.path = list(path)
+
+
+class NodeError(RunError):
+    """User code of a node (its function, a handler, a branch choice) raised; that exception is the cause."""
+
+
+class ValueMismatchError(RunError, TypeError):
+    """A value that a graph or node was given, or gave, is not of the declared type or lacks its key."""
+
+
+class MergeError(RunError):
+    """Values of several predecessors can't become one input."""
+
+
+class BranchError(RunError):
+    """A branch chose an end that is not among those it declared."""
+
+
+class MaxStepsError(RunError):
+    """The run was not finished after ``max_steps`` super-steps."""
+
+
+class NothingToRunError(RunError):
+    """No node is ready, none is running and END was not reached.
+
+    Attributes:
+        last_completed: the nodes that finished last.
+    """
+
+    def __init__(self, message: str, *, path: Sequence[str] = (), last_completed: Sequence[str] = ()) -> None:
+        super().__init__(message, path=path)
+        self.last_completed = list(last_completed)
+
+
+class CheckpointError(BlobcpError):
+    """A checkpoint that can't be read, written or used.
+
+    Attributes:
+        checkpoint_id: the id it is about, where one is known.
+    """
+
+    def __init__(self, message: str, *, checkpoint_id: str | None = None) -> None:
+        super().__init__(message)
+        self.checkpoint_id = checkpoint_id
+
+
+class InvalidCheckpointIdError(CheckpointError, ValueError):
+    """Not a checkpoint id: ids are non-empty text of at most 512 UTF-8 bytes without NUL or lone surrogates."""
+
+
+class CheckpointNotFoundError(CheckpointError, LookupError):
+    """Nothing is stored under the id that a run was to continue or fork."""
+
+
+class CheckpointDoneError(CheckpointError):
+    """The run under the id is finished; nothing is pending."""
+
+
+class CheckpointCorruptError(CheckpointError):
+    """The bytes under the id are not a whole blob of ours: foreign, truncated or changed."""
+
+
+class CheckpointVersionError(CheckpointError):
+    """The blob was written in a format, or for a state version, that is newer than this code."""
+
+
+class CheckpointMismatchError(CheckpointError):
+    """The blob names a node, channel, graph or state class that the graph which loads it does not have."""
+
+
+class CheckpointConflictError(CheckpointError):
+    """The checkpoint was changed by somebody else since it was read; nothing was written."""
+
+
+class CheckpointSaveError(CheckpointError):
+    """A run stopped and its checkpoint is not in the store; the exception that prevented it is the cause.
+
+    Nothing is lost with it. Where encoding failed, ``checkpoint`` is what was to be encoded. Where the store failed,
+    ``blob`` is what was to be stored, and ``store.set(error.checkpoint_id, error.blob)`` completes the save.
+
+    Attributes:
+        interrupts: the points that the run stopped at.
+        info: what :class:`Interrupted` would have said.
+        checkpoint: the checkpoint, where it could not be encoded.
+        blob: the encoded checkpoint, where it could not be stored.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        checkpoint_id: str | None = None,
+        interrupts: Sequence[InterruptPoint] = (),
+        info: InterruptInfo | None = None,
+        checkpoint: Checkpoint | None = None,
+        blob: bytes | None = None,
+    ) -> None:
+        super().__init__(message, checkpoint_id=checkpoint_id)
+        self.interrupts = list(interrupts)
+        self.info = info
+        self.checkpoint = checkpoint
+        self.blob = blob
+
+
+class SerializationError(BlobcpError):
+    """A value can't be encoded, or bytes can't be decoded.
+
+    Attributes:
+        path: the way to the value from the top, for instance ``state.jobs[1].lock``; empty for the top itself.
+    """
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class UnregisteredTypeError(SerializationError, TypeError):
+    """A value's class has no registered name, so it could not be brought back.
+
+    Attributes:
+        type: the class.
+    """
+
+    def __init__(self, message: str, *, path: str = "", type: type[Any] | None = None) -> None:
+        super().__init__(message, path=path)
+        self.type = type
+
+
+class UnknownTypeError(SerializationError):
+    """The bytes hold a type name that no class is registered under.
+
+    Attributes:
+        name: the name.
+    """
+
+    def __init__(self, message: str, *, path: str = "", name: str = "") -> None:
+        super().__init__(message, path=path)
+        self.name = name
+
+
+class RegistrationError(SerializationError, ValueError):
+    """Two classes were to share one name, or one class was to have two."""
+
+
+class StoreError(BlobcpError):
+    """A store could not do what it was asked; its own exception is the cause."""
+
+
+class Interrupted(BlobcpError):
+    """A run stopped on purpose; where it has a checkpoint id, the checkpoint is already stored.
+
+    Attributes:
+        interrupts: the points that wait for an answer, in declaration order.
+        info: state, before, after and rerun nodes of the graph, and the same for its nested graphs.
+        checkpoint_id: where the run is stored; ``None`` if it was started without a checkpoint id.
+        signal: the tree behind ``interrupts``, states included, for a host that passes the stop on.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        interrupts: Sequence[InterruptPoint] = (),
+        info: InterruptInfo | None = None,
+        checkpoint_id: str | None = None,
+        signal: Signal | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.interrupts = list(interrupts)
+        self.info = info
+        self.checkpoint_id = checkpoint_id
+        self.signal = signal
