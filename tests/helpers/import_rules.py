@@ -18,7 +18,7 @@ LAYERS: list[set[str]] = [
     {"errors"},
     {"store", "checkpoint", "points"},
     {"codec", "stream"},
-    {"checkpointer", "interrupt"},
+    {"checkpointer", "interrupt", "scope"},
     {"graph"},
     {"tools"},
     {""},  # blobcp itself: it re-exports the layers below
@@ -55,12 +55,13 @@ def find_violations(root: Path) -> list[str]:
     """Return a sentence for each import under ``root / "blobcp"`` that goes the wrong way; empty where all is well."""
     modules = list(find_modules(root))
     parts = {name.split(".")[1] for name, _ in modules if "." in name}.union(*LAYERS, BESIDE)
-    return [
+    found = (
         f"{path.relative_to(root)}:{item.line}: {problem}"
         for module, path in modules
         for item in _find_imports(module, path)
         if (problem := _judge(_part(module, parts), _part(item.name, parts), item))
-    ]
+    )
+    return list(dict.fromkeys(found))
 
 
 def find_modules(root: Path) -> Iterator[tuple[str, Path]]:
