@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes
 
+from blobcp.errors import InvalidCheckpointIdError
+from blobcp.store import check_id
+
 __all__ = ["id_of", "parts_of"]
 
 BLOB_SUFFIX = ".blob"
@@ -50,10 +53,10 @@ def id_of(parts: Sequence[str]) -> str | None:
     *folders, file = parts
     quoted = [*(folder.removesuffix(FOLDER_SUFFIX) for folder in folders), file.removesuffix(BLOB_SUFFIX)]
     try:
-        checkpoint_id = b"".join(map(unquote_to_bytes, quoted)).decode()
-    except UnicodeError:
+        checkpoint_id = check_id(b"".join(map(unquote_to_bytes, quoted)).decode())
+    except (UnicodeDecodeError, InvalidCheckpointIdError):
         return None
-    return checkpoint_id if checkpoint_id and parts_of(checkpoint_id) == [*parts] else None
+    return checkpoint_id if parts_of(checkpoint_id) == [*parts] else None
 
 
 def _quote(piece: bytes) -> str:

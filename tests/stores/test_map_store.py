@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from blobcp.errors import InvalidCheckpointIdError, StoreError
+from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
+from blobcp.stores import MapStore
+
+
+def test_keeps_what_it_is_given() -> None:
+    """A blob comes back as it went in, the empty one too, and the last one wins."""
+    store = MapStore()
+
+    store.set("a", b"1")
+    store.set("b", b"")
+    store.set("a", b"2")
+
+    assert store.get("a") == b"2"
+    assert store.get("b") == b""
+    assert store.get("c") is None
+
+
+def test_says_that_it_does_not_block() -> None:
+    """The asyncio driver can tell that no thread is needed."""
+    assert MapStore.blocking is False
+
+
+def test_offers_delete_and_list_only() -> None:
+    """The powers that it has can be found by looking at it."""
+    store = MapStore()
+
+    powers = (CheckPointDeleter, CheckPointLister, CheckPointSwapper, CheckPointExpirer)
+
+    assert [isinstance(store, power) for power in powers] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_a_later_change_of_the_buffer_does_not_reach_the_store(kind: type[bytearray]) -> None:
+    """F11: the store keeps a copy of a buffer that the caller goes on to change."""
+    store = MapStore()
+    buffer = bytearray(b"blob")
+
+    store.set("Z", kind(buffer))
+    buffer[0] ^= 255
+
+    assert store.get("Z") == b"blob"
+    assert type(store.get("Z")) is bytes
+
+
+@pytest.mark.parametrize("value", ["text", 7, None, [1, 2], {"a": 1}])
+def test_refuses_what_is_not_bytes(value: object) -> None:
+    """A value that is not bytes is refused with its type and what to do, and the old blob stays."""
+    store = MapStore()
+    store.set("a", b"old")
+
+    with pytest.raises(StoreError) as caught:
+        store.set("a", value)  # type: ignore[arg-type]
+
+    kind = type(value).__name__
+    assert str(caught.value) == (f"can't store a {kind} under checkpoint id 'a'; a store keeps bytes, encode it first")
+    assert store.get("a") == b"old"
+
+
+def test_deletes() -> None:
+    """A deleted blob is gone, and deleting what is not there is no error."""
+    store = MapStore()
+    store.set("a", b"1")
+
+    store.delete("a")
+    store.delete("a")
+
+    assert store.get("a") is None
+
+
+def test_lists_in_code_point_order() -> None:
+    """Listing sorts by code point, filters by prefix, and is not disturbed by writes meanwhile."""
+    store = MapStore()
+    for checkpoint_id in ("b", "a/2", "a/10", "é", "a", "😀", "\uffff", "Z"):
+        store.set(checkpoint_id, b"")
+
+    everything = store.list()
+    store.set("later", b"")
+
+    assert [*everything] == ["Z", "a", "a/10", "a/2", "b", "é", "\uffff", "😀"]
+    assert [*store.list("a/")] == ["a/10", "a/2"]
+    assert [*store.list("none")] == []
+
+
+@pytest.mark.parametrize("method", ["get", "delete"])
+def test_refuses_a_wrong_id(method: str) -> None:
+    """Every call refuses what is no id."""
+    with pytest.raises(InvalidCheckpointIdError):
+        getattr(MapStore(), method)("")
+
+
+def test_threads_share_it() -> None:
+    """Eight threads that write, read, list and delete at once meet no error and see whole blobs only."""
+    store = MapStore()
+    start = threading.Barrier(8)
+
+    def work(number: int) -> set[bytes | None]:
+        start.wait(timeout=30)
+        seen = set()
+        for turn in range(200):
+            store.set("shared", bytes([number]) * 5000)
+            store.set(f"own-{number}-{turn}", b"x")
+            seen.add(store.get("shared"))
+            if turn % 20 == 0:
+                assert [*store.list(f"own-{number}-")] != []
+            store.delete(f"own-{number}-{turn}")
+        return seen
+
+    with ThreadPoolExecutor(8) as pool:
+        seen = set().union(*pool.map(work, range(8)))
+
+    assert seen <= {bytes([number]) * 5000 for number in range(8)}
+    assert [*store.list()] == ["shared"]
