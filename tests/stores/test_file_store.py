@@ -461,7 +461,11 @@ def test_processes_write_one_id(store: FileStore) -> None:
     for child in children:
         assert child.stdout is not None
         assert child.stdout.read(1) == b"!"  # all are up before any begins
-    ends = [child.communicate(b"go\n", timeout=100) for child in children]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+    ends = [child.communicate(timeout=100) for child in children]
 
     assert [(child.returncode, err) for child, (_, err) in zip(children, ends, strict=True)] == [(0, b"")] * 4
     assert store.get("K") in {letter.encode() * 5000 for letter in "ABCD"}
