@@ -1,0 +1,279 @@
+"""Whether a value surely contradicts a type annotation.
+
+The rule is to be conservative: what is not understood conforms. An ``int`` conforms to ``float``, a subclass to its
+base, and anything to ``Any``, a type variable, a protocol or a name that can't be resolved. Annotations are compiled
+once; how deep they look is the caller's choice.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import typing
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from blobcp.codec.hints import alias_value, hints_of, is_alias, is_union, unwrapped
+
+__all__ = ["Check", "can_meet", "check_of", "conforms", "describe", "shallow_checker"]
+
+Test = Callable[[Any], bool]
+
+_PROMOTIONS: dict[type[Any], tuple[type[Any], ...]] = {
+    float: (float, int),
+    complex: (complex, float, int),
+    bytes: (bytes, bytearray, memoryview),
+}
+_SEQUENCES = (list, tuple, set, frozenset, collections.deque)
+
+
+class Check(NamedTuple):
+    """A compiled annotation that does not accept everything.
+
+    Attributes:
+        by_type: what the value's class alone says: yes, no, or ``None`` for "look at the value".
+        test: what the value says.
+    """
+
+    by_type: Callable[[type[Any]], bool | None]
+    test: Test
+
+
+def conforms(value: Any, annotation: Any) -> bool:
+    """Tell whether a value may be of the annotated type, looking into containers.
+
+    >>> conforms(["a"], list[str]), conforms([1], list[str]), conforms(1, float)
+    (True, False, True)
+    """
+    check = check_of(annotation)
+    return check is None or check.test(value)
+
+
+def check_of(annotation: Any) -> Check | None:
+    """Return the deep check for an annotation, or ``None`` where anything goes."""
+    return _cached(annotation, True)
+
+
+def shallow_checker(annotation: Any) -> Test | None:
+    """Return a check of the value's own class (and of literals), or ``None`` where anything goes.
+
+    >>> shallow_checker(list[str])([1])
+    True
+    >>> shallow_checker(Any) is None
+    True
+    """
+    check = _cached(annotation, False)
+    return check.test if check else None
+
+
+def can_meet(produced: Any, consumed: Any) -> bool:
+    """Tell whether a value of one annotated type may be of the other one; ``False`` only where that is impossible.
+
+    >>> can_meet(int, float), can_meet(int | None, str | None), can_meet(int, str)
+    (True, True, False)
+    """
+    given, wanted = _classes_of(produced), _classes_of(consumed)
+    if given is None or wanted is None:
+        return True
+    return any(_related(one, other) for one in given for other in wanted)
+
+
+def describe(value: Any) -> str:
+    """Say what a value is, in the words of an annotation: ``list[int]`` rather than what is in the list."""
+    cls = type(value)
+    name = "None" if value is None else cls.__qualname__
+    if cls in _SEQUENCES and value:
+        return f"{name}[{' | '.join(sorted({'None' if item is None else type(item).__qualname__ for item in value}))}]"
+    return name
+
+
+def _cached(annotation: Any, deep: bool) -> Check | None:
+    try:
+        return _remembered(annotation, deep)
+    except TypeError:  # not hashable, as Literal[[]] or a list in Callable's place
+        return _compiled(annotation, deep)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _remembered(annotation: Any, deep: bool) -> Check | None:
+    return _compiled(annotation, deep)
+
+
+def _compiled(annotation: Any, deep: bool) -> Check | None:
+    annotation = unwrapped(annotation)
+    if is_alias(annotation):
+        return _lazy(annotation, deep)
+    if is_union(annotation):
+        return _union(annotation.__args__, deep)
+    origin = typing.get_origin(annotation)
+    if origin is Literal:
+        return _literal(annotation.__args__)
+    if typing.is_typeddict(annotation) or typing.is_typeddict(origin):
+        return _typed_dict(origin or annotation, deep)
+    cls = origin or annotation
+    if not isinstance(cls, type) or _accepts_all(cls):
+        return None
+    arguments = typing.get_args(annotation)
+    inner = _inner_test(cls, arguments) if deep and arguments else None
+    return _instance(cls, inner)
+
+
+def _accepts_all(cls: type[Any]) -> bool:
+    return cls in (object, Any) or getattr(cls, "_is_protocol", False) or cls is collections.abc.Callable
+
+
+def _instance(cls: type[Any], inner: Test | None) -> Check | None:
+    accepted = _PROMOTIONS.get(cls, (cls,))
+    try:
+        issubclass(int, accepted)
+    except TypeError:  # a class that refuses the question
+        return None
+
+    def by_type(found: type[Any]) -> bool | None:
+        return None if inner and issubclass(found, accepted) else issubclass(found, accepted)
+
+    if inner is None:
+        return Check(by_type, lambda value: isinstance(value, accepted))
+    return Check(by_type, lambda value: isinstance(value, accepted) and inner(value))
+
+
+def _union(members: Iterable[Any], deep: bool) -> Check | None:
+    found = [_cached(member, deep) for member in members]
+    checks = [check for check in found if check is not None]
+    if len(checks) < len(found):
+        return None
+    tests = [check.test for check in checks]
+
+    def by_type(cls: type[Any]) -> bool | None:
+        verdicts = {check.by_type(cls) for check in checks}
+        return True if True in verdicts else None if None in verdicts else False
+
+    return Check(by_type, lambda value: any(test(value) for test in tests))
+
+
+def _literal(choices: tuple[Any, ...]) -> Check:
+    types = frozenset(map(type, choices))
+
+    def test(value: Any) -> bool:
+        return type(value) in types and any(type(value) is type(choice) and value == choice for choice in choices)
+
+    return Check(lambda cls: None if cls in types else False, test)
+
+
+def _typed_dict(cls: type[Any], deep: bool) -> Check | None:
+    inner = None
+    if deep:
+        tests = {name: check.test for name, hint in hints_of(cls).items() if (check := check_of(hint)) is not None}
+
+        def inner(value: Any) -> bool:
+            return all(test(value[name]) for name, test in tests.items() if name in value)
+
+    return _instance(dict, inner)
+
+
+def _lazy(alias: Any, deep: bool) -> Check:
+    """Compile an alias when it is first used, since it may mention itself."""
+
+    def test(value: Any) -> bool:
+        check = _cached(alias_value(alias), deep)
+        return check is None or check.test(value)
+
+    return Check(lambda cls: None, test)
+
+
+def _inner_test(cls: type[Any], arguments: tuple[Any, ...]) -> Test | None:
+    """Return the test of what a container holds; only built-in containers are looked into."""
+    if issubclass(cls, tuple):
+        return _tuple_test(arguments) if cls is tuple else None
+    if issubclass(cls, collections.Counter):
+        return _mapping_test(arguments[0], int)
+    if issubclass(cls, collections.abc.Mapping):
+        return _mapping_test(*arguments) if len(arguments) == 2 else None  # noqa: PLR2004 - key and value
+    if issubclass(cls, collections.abc.Collection) and len(arguments) == 1:
+        return _each_test(arguments[0])
+    return None
+
+
+def _each_test(annotation: Any) -> Test | None:
+    check = check_of(annotation)
+    if check is None:
+        return None
+    of_each = _all_test(check)
+    return lambda value: of_each(value) if isinstance(value, _SEQUENCES) else True
+
+
+def _all_test(check: Check) -> Callable[[Iterable[Any]], bool]:
+    """Test many values; one look at the set of their classes is enough where the class decides."""
+    by_type, test = check
+
+    def test_all(values: Iterable[Any]) -> bool:
+        undecided = False
+        for cls in set(map(type, values)):
+            verdict = by_type(cls)
+            if verdict is False:
+                return False
+            undecided = undecided or verdict is None
+        return not undecided or all(map(test, values))
+
+    return test_all
+
+
+def _mapping_test(key: Any, item: Any) -> Test | None:
+    key_check, item_check = check_of(key), check_of(item)
+    of_keys = _all_test(key_check) if key_check else None
+    of_items = _all_test(item_check) if item_check else None
+    if of_keys is None and of_items is None:
+        return None
+
+    def test(value: Any) -> bool:
+        if not isinstance(value, dict):
+            return True
+        return (of_keys is None or of_keys(value)) and (of_items is None or of_items(value.values()))
+
+    return test
+
+
+def _tuple_test(arguments: tuple[Any, ...]) -> Test | None:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004 - tuple[X, ...]
+        return _each_test(arguments[0])
+    if any(typing.get_origin(argument) is typing.Unpack or not _plain(argument) for argument in arguments):
+        return None
+    checks = [check_of(argument) for argument in arguments]
+
+    def test(value: Any) -> bool:
+        return len(value) == len(checks) and all(
+            check is None or check.test(item) for check, item in zip(checks, value, strict=True)
+        )
+
+    return test
+
+
+def _plain(argument: Any) -> bool:
+    """Tell whether a tuple's argument stands for exactly one item."""
+    return not isinstance(argument, typing.TypeVarTuple) and not getattr(argument, "__unpacked__", False)
+
+
+def _classes_of(annotation: Any) -> tuple[type[Any], ...] | None:
+    """Return the classes that an annotation may come down to, or ``None`` for any."""
+    annotation = unwrapped(annotation)
+    if is_alias(annotation):
+        return _classes_of(alias_value(annotation))
+    if is_union(annotation):
+        found = [_classes_of(member) for member in annotation.__args__]
+        known = [classes for classes in found if classes is not None]
+        return None if len(known) < len(found) else tuple(cls for classes in known for cls in classes)
+    origin = typing.get_origin(annotation)
+    if origin is Literal:
+        return tuple({type(choice) for choice in annotation.__args__})
+    cls = origin or annotation
+    if typing.is_typeddict(cls):
+        return (dict,)
+    return None if not isinstance(cls, type) or _accepts_all(cls) else (cls,)
+
+
+def _related(one: type[Any], other: type[Any]) -> bool:
+    one_accepts, other_accepts = _PROMOTIONS.get(one, (one,)), _PROMOTIONS.get(other, (other,))
+    try:
+        return issubclass(one, other_accepts) or issubclass(other, one_accepts)
+    except TypeError:  # a class that refuses the question
+        return True

@@ -1,0 +1,143 @@
+"""What type annotations say: a class's resolved field annotations, and the classes an annotation mentions.
+
+An annotation that can't be resolved (a name that is only imported for type checkers, a class inside a function) counts
+as :data:`typing.Any`; nothing here raises because of one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import typing
+from collections.abc import Iterator
+from functools import lru_cache
+from types import UnionType
+from typing import Annotated, Any, ForwardRef, Literal, TypeVar, Union
+
+__all__ = ["classes_in", "hints_of", "is_union", "unwrapped"]
+
+_WRAPPERS = frozenset({"ClassVar", "Final", "InitVar", "NotRequired", "ReadOnly", "Required"})
+
+
+@lru_cache(maxsize=4096)
+def hints_of(cls: type[Any]) -> dict[str, Any]:
+    """Return the annotations of a class and its bases by name, resolved; what can't be resolved is ``Any``."""
+    names = {cls.__name__: cls}
+    try:
+        return typing.get_type_hints(cls, localns=names, include_extras=True)
+    except Exception:  # an annotation is an expression of the user's and may raise anything
+        return _hints_one_by_one(cls, names)
+
+
+def _hints_one_by_one(cls: type[Any], names: dict[str, Any]) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        module = sys.modules.get(base.__module__)
+        scope = {**vars(module), **names} if module else dict(names)
+        hints.update({name: _resolved(raw, scope) for name, raw in _annotations_of(base).items()})
+    return hints
+
+
+def _annotations_of(cls: type[Any]) -> dict[str, Any]:
+    try:
+        return inspect.get_annotations(cls)
+    except NameError:  # Python 3.14 evaluates them here
+        return {}
+
+
+def _resolved(raw: object, scope: dict[str, Any]) -> Any:
+    holder = _Holder()
+    holder.__annotations__ = {"it": raw}
+    try:
+        return typing.get_type_hints(holder, globalns=scope, include_extras=True)["it"]
+    except Exception:  # as above
+        return Any
+
+
+class _Holder:
+    """An object that only has annotations, which is what ``get_type_hints`` can resolve one at a time."""
+
+
+def unwrapped(annotation: Any) -> Any:
+    """Return the annotation without ``Annotated``, ``Final`` and the like, and new types and aliases as what they are.
+
+    >>> unwrapped(Annotated[int, "positive"])
+    <class 'int'>
+    """
+    while True:
+        origin = typing.get_origin(annotation)
+        if origin is Annotated:
+            annotation = annotation.__origin__
+        elif isinstance(annotation, dataclasses.InitVar):
+            annotation = annotation.type
+        elif getattr(origin, "_name", None) in _WRAPPERS:
+            annotation = annotation.__args__[0]
+        elif isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        elif annotation is None:
+            return type(None)
+        else:
+            return annotation
+
+
+def is_union(annotation: Any) -> bool:
+    """Tell whether an annotation is a union, in either spelling."""
+    return typing.get_origin(annotation) in (Union, UnionType)
+
+
+def alias_value(annotation: Any) -> Any:
+    """Return what a ``type X = ...`` alias stands for, and ``Any`` where it can't be resolved."""
+    try:
+        return annotation.__value__
+    except Exception:  # the alias is evaluated here and may raise anything
+        return Any
+
+
+def is_alias(annotation: Any) -> bool:
+    """Tell whether an annotation is a ``type X = ...`` alias, of Python 3.12 or of typing_extensions."""
+    return type(annotation).__name__ == "TypeAliasType"
+
+
+def classes_in(annotation: Any) -> Iterator[type[Any]]:
+    """Yield each class that an annotation mentions, once: through generics, unions, fields and base classes."""
+    seen: set[int] = set()
+    waiting: list[Any] = [annotation]
+    keep: list[Any] = []  # an id is only good for as long as its object lives
+    while waiting:
+        current = unwrapped(waiting.pop())
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        keep.append(current)
+        if isinstance(current, type) and typing.get_origin(current) is None:
+            yield current
+        waiting.extend(_mentioned_by(current))
+
+
+def _mentioned_by(annotation: Any) -> list[Any]:
+    if is_alias(annotation):
+        return [alias_value(annotation)]
+    origin = typing.get_origin(annotation)
+    if origin is Literal:
+        return [type(choice) for choice in annotation.__args__]
+    if origin is not None:
+        return [origin, *_flat(typing.get_args(annotation))]
+    if isinstance(annotation, TypeVar):
+        return [annotation.__bound__, *annotation.__constraints__]
+    if isinstance(annotation, type) and not _is_builtin(annotation):
+        bases = [*annotation.__bases__, *getattr(annotation, "__orig_bases__", ())]
+        return [*bases, *hints_of(annotation).values()]
+    return []
+
+
+def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:
+    for argument in arguments:
+        if isinstance(argument, list):  # the parameters of a Callable
+            yield from argument
+        elif not isinstance(argument, str | ForwardRef):
+            yield argument
+
+
+def _is_builtin(cls: type[Any]) -> bool:
+    return cls.__module__ in ("builtins", "typing", "collections.abc", "abc")

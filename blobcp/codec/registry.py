@@ -1,0 +1,308 @@
+"""Stable names for classes: what is written into a blob in place of a class, and the way back.
+
+A name may only lead to a class that the running program registered beforehand; nothing here imports by name. A
+registry is an object: :data:`default_registry` serves the module functions, others can be made and passed.
+
+**Names.** A class has one name; it may have aliases, under which older blobs still load. One name for two classes, or
+one class under two names, is a :class:`~blobcp.errors.RegistrationError`. Two exceptions keep daily work going:
+
+* Classes with the same module and qualified name count as one class that was defined again (a notebook cell, a module
+  reload, a class inside a function). The newest is used for loading; values of the older ones are still written, under
+  the same name.
+* A name that was given by :func:`register_annotations` yields to one that the user gives later, and stays as an alias.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from blobcp.checkpoint import Address, AddressSegment, Checkpoint, DagChannelState, InterruptState, PregelChannelState
+from blobcp.codec.hints import classes_in
+from blobcp.codec.kinds import AUTOMATIC_KINDS, kind_of, qualified_name
+from blobcp.errors import RegistrationError
+
+__all__ = [
+    "Entry",
+    "Registry",
+    "default_registry",
+    "register",
+    "register_annotations",
+    "register_codec",
+    "serializable",
+]
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type[Any])
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What a registry knows of a class.
+
+    Attributes:
+        name: the name it is written under.
+        cls: the class.
+        encode: for a foreign class, value -> plain value.
+        decode: for a foreign class, plain value -> value.
+        automatic: whether an annotation, and not the user, put it here.
+    """
+
+    name: str
+    cls: type[Any]
+    encode: Callable[[Any], Any] | None = None
+    decode: Callable[[Any], Any] | None = None
+    automatic: bool = False
+
+
+def _address_from(segments: list[list[str]]) -> Address:
+    return Address.of(*segments)
+
+
+_OWN_ENTRIES = (
+    *(
+        Entry(name=f"blobcp.{cls.__name__}", cls=cls)
+        for cls in (Checkpoint, PregelChannelState, DagChannelState, InterruptState, AddressSegment)
+    ),
+    Entry(
+        name="blobcp.Address",
+        cls=Address,
+        encode=lambda address: [list(segment) for segment in address],
+        decode=_address_from,
+    ),
+)
+
+
+class Registry:
+    """Names and classes, safe to use from several threads. Every registry knows the structs of a checkpoint.
+
+    >>> class Cart:
+    ...     pass
+    >>> registry = Registry()
+    >>> registry.add(Cart, name="shop.Cart", aliases=["shop.Basket"])
+    >>> registry.named("shop.Basket").cls is Cart
+    True
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_class: dict[type[Any], Entry] = {entry.cls: entry for entry in _OWN_ENTRIES}
+        self._by_name: dict[str, Entry] = {entry.name: entry for entry in _OWN_ENTRIES}
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """A number that grows with each change, so that what was derived from the registry can be kept until then."""
+        return self._version
+
+    def of(self, cls: type[Any]) -> Entry | None:
+        """Return what is known of a class, or ``None``."""
+        return self._by_class.get(cls)
+
+    def named(self, name: str) -> Entry | None:
+        """Return what is known under a name or alias, or ``None``."""
+        return self._by_name.get(name)
+
+    def names(self) -> list[str]:
+        """Return all names and aliases, sorted."""
+        with self._lock:
+            return sorted(self._by_name)
+
+    def add(
+        self,
+        cls: type[Any],
+        *,
+        name: str | None = None,
+        aliases: Iterable[str] = (),
+        encode: Callable[[Any], Any] | None = None,
+        decode: Callable[[Any], Any] | None = None,
+        automatic: bool = False,
+    ) -> None:
+        """Register a class; the module functions of this module do it for the usual cases.
+
+        Args:
+            cls: the class.
+            name: its name; by default the one it has, or else ``module.qualname``.
+            aliases: further names that lead to it on load.
+            encode: turn a value into a plain one; together with ``decode``.
+            decode: the way back.
+            automatic: whether the name yields to one that is given later.
+
+        Raises:
+            RegistrationError: a name is taken by another class, the class has another name, or it can't be stored.
+        """
+        _check_arguments(cls, name, encode is not None)
+        with self._lock:
+            known = self._by_class.get(cls)
+            entry = Entry(
+                name=self._name_for(cls, name, known, automatic),
+                cls=cls,
+                encode=encode or (known.encode if known else None),
+                decode=decode or (known.decode if known else None),
+                automatic=automatic and (known is None or known.automatic),
+            )
+            led_here = [entry.name, *_checked_names(aliases)]
+            for each in led_here:
+                self._check_free(each, cls)
+            self._put(entry, known, led_here)
+
+    def _name_for(self, cls: type[Any], name: str | None, known: Entry | None, automatic: bool) -> str:
+        if known is None:
+            return name or qualified_name(cls)
+        if automatic or name is None or name == known.name:
+            return known.name
+        if known.automatic:
+            return name
+        raise RegistrationError(
+            f"{qualified_name(cls)} is registered as {known.name!r} and can't be {name!r} as well; "
+            f"keep one name and give the other one in aliases"
+        )
+
+    def _check_free(self, name: str, cls: type[Any]) -> None:
+        holder = self._by_name.get(name)
+        if holder is not None and not _same_definition(holder.cls, cls):
+            raise RegistrationError(
+                f"the name {name!r} belongs to {qualified_name(holder.cls)} and can't be given to "
+                f"{qualified_name(cls)} as well; choose another name"
+            )
+
+    def _put(self, entry: Entry, known: Entry | None, names: list[str]) -> None:
+        unchanged = entry == known and all(self._by_name.get(name) == entry for name in names)
+        if unchanged:
+            return
+        replaced = {each.cls for name in names if (each := self._by_name.get(name)) is not None} | {entry.cls}
+        for name, holder in list(self._by_name.items()):
+            if holder.cls in replaced:
+                self._by_name[name] = entry
+        for name in names:
+            self._by_name[name] = entry
+        self._by_class[entry.cls] = entry
+        self._version += 1
+
+
+default_registry = Registry()
+"""The registry that is used where none is given."""
+
+
+def register(
+    cls: type[Any], *, name: str | None = None, aliases: Iterable[str] = (), registry: Registry | None = None
+) -> None:
+    """Give a class a name, so that its values can be stored.
+
+    A dataclass, msgspec struct, pydantic model, attrs class, enum or named tuple is stored by its fields, an exception
+    by its arguments and attributes, any other Python class by its attributes. Restoring runs no ``__init__``.
+
+    Args:
+        cls: the class.
+        name: its name in blobs; by default ``module.qualname``.
+        aliases: names that it had before; blobs with them still load.
+        registry: where; by default :data:`default_registry`.
+
+    Raises:
+        RegistrationError: a name is taken by another class, the class has another name, or it can't be stored.
+    """
+    (registry or default_registry).add(cls, name=name, aliases=aliases)
+
+
+def serializable(
+    name: str | None = None, *, aliases: Iterable[str] = (), registry: Registry | None = None
+) -> Callable[[C], C]:
+    """Make a decorator that registers a class; put it above ``@dataclass``.
+
+    Args:
+        name: its name in blobs; by default ``module.qualname``.
+        aliases: names that it had before.
+        registry: where; by default :data:`default_registry`.
+
+    Raises:
+        RegistrationError: as for :func:`register`, or the decorator was used without parentheses.
+
+    >>> from dataclasses import dataclass
+    >>> @serializable("doc.Point")
+    ... @dataclass
+    ... class Point:
+    ...     x: int
+    """
+    if name is not None and not isinstance(name, str):
+        raise RegistrationError(f'write @serializable("a.stable.name") above the class; {name!r} is not a name')
+
+    def decorate(cls: C) -> C:
+        register(cls, name=name, aliases=aliases, registry=registry)
+        return cls
+
+    return decorate
+
+
+def register_codec(
+    cls: type[T],
+    encode: Callable[[T], Any],
+    decode: Callable[[Any], T],
+    *,
+    name: str | None = None,
+    aliases: Iterable[str] = (),
+    registry: Registry | None = None,
+) -> None:
+    """Say how values of a class are stored, for classes that are not yours or that need their own way.
+
+    Args:
+        cls: the class; its subclasses need their own codec.
+        encode: turn a value into one that can be stored, such as a dict, list or str.
+        decode: turn that into a value again.
+        name: its name in blobs; by default ``module.qualname``.
+        aliases: names that it had before.
+        registry: where; by default :data:`default_registry`.
+
+    Raises:
+        RegistrationError: a name is taken by another class, or the class has another name.
+    """
+    (registry or default_registry).add(cls, name=name, aliases=aliases, encode=encode, decode=decode)
+
+
+def register_annotations(annotation: Any, registry: Registry | None = None) -> None:
+    """Register every dataclass, struct, enum, named tuple, model and attrs class that a type annotation mentions.
+
+    It looks into fields, base classes, generics, unions and ``Annotated``; what can't be resolved is left out.
+
+    Args:
+        annotation: a class or any other type annotation.
+        registry: where; by default :data:`default_registry`.
+
+    Raises:
+        RegistrationError: the name of a class it found is taken by another class.
+    """
+    target = registry or default_registry
+    for cls in classes_in(annotation):
+        if kind_of(cls) in AUTOMATIC_KINDS:
+            target.add(cls, automatic=True)
+
+
+def _same_definition(one: type[Any], other: type[Any]) -> bool:
+    return one is other or qualified_name(one) == qualified_name(other)
+
+
+def _checked_names(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise RegistrationError(f"aliases is the text {names!r}; give a list of names")
+    checked = list(names)
+    for name in checked:
+        _check_name(name)
+    return checked
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise RegistrationError(f"{name!r} is not a name; give non-empty printable text")
+
+
+def _check_arguments(cls: object, name: str | None, has_codec: bool) -> None:
+    if not isinstance(cls, type):
+        raise RegistrationError(f"{cls!r} is not a class; register the class itself")
+    if name is not None:
+        _check_name(name)
+    if not has_codec and kind_of(cls) is None and cls is not Address:
+        raise RegistrationError(
+            f"{qualified_name(cls)} has no fields that could be stored (it is built in, written in C, or derived from "
+            "such a class); say how it is stored with register_codec"
+        )

@@ -1,0 +1,121 @@
+"""The contract of a serializer, and the one that is used by default.
+
+**Identity.** Two references to one object are written twice and come back as two equal objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from blobcp.codec.plans import Plans
+from blobcp.codec.reader import Reader
+from blobcp.codec.registry import Registry, default_registry
+from blobcp.codec.storable import check_annotation
+from blobcp.codec.writer import Writer
+
+__all__ = ["DEFAULT_MAX_DEPTH", "MsgpackSerializer", "Serializer"]
+
+DEFAULT_MAX_DEPTH = 400
+"""How many containers may stand inside each other; Python's own stack allows hardly more."""
+
+
+@runtime_checkable
+class Serializer(Protocol):
+    """What turns a checkpoint into bytes and back.
+
+    ``loads(dumps(value))`` is equal to ``value`` with equal types at every level, or ``dumps`` raises. A value that
+    can't be stored raises :class:`~blobcp.errors.SerializationError`, and so do bytes that can't be read.
+
+    Attributes:
+        name: written into each blob; blobs are read by the serializer of that name.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that is written into each blob."""
+        ...
+
+    def dumps(self, value: Any) -> bytes:
+        """Return the value as bytes."""
+        ...
+
+    def loads(self, data: bytes | memoryview) -> Any:
+        """Return the value that the bytes hold."""
+        ...
+
+
+class MsgpackSerializer:
+    """MessagePack, with every value coming back as exactly the type that went in; loading runs no code of a blob.
+
+    Values of registered classes are restored attribute by attribute: ``__init__`` and ``__post_init__`` do not run,
+    what a ``cached_property`` computed is left to be computed again, and a generic class forgets its arguments
+    (``Box[int](1)`` comes back as a ``Box``). Exceptions come back without traceback, cause and context.
+
+    >>> serializer = MsgpackSerializer()
+    >>> serializer.loads(serializer.dumps({"at": (1, 2), 3: {4}}))
+    {'at': (1, 2), 3: {4}}
+    """
+
+    name = "msgpack"
+
+    def __init__(self, registry: Registry | None = None, *, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
+        """Prepare.
+
+        Args:
+            registry: the classes that may be stored and loaded; by default those of the module functions.
+            max_depth: how many containers may stand inside each other in a value that is stored.
+        """
+        self.registry = registry or default_registry
+        self.max_depth = max_depth
+        self._engine = _Engine(self.registry, max_depth)
+
+    def dumps(self, value: Any) -> bytes:
+        """Return the value as bytes.
+
+        Raises:
+            UnregisteredTypeError: a class in it is not registered; the message names the path and what to do.
+            SerializationError: it holds itself, is nested too deeply, or a field contradicts its annotation.
+        """
+        engine = self._current()
+        try:
+            return engine.writer.write(value)
+        except (OverflowError, UnicodeEncodeError):  # rare, so nobody pays for looking at each int and str before
+            return engine.careful_writer.write(value)
+
+    def loads(self, data: bytes | bytearray | memoryview) -> Any:
+        """Return the value that the bytes hold.
+
+        Raises:
+            UnknownTypeError: a name in them is not registered; the message holds it and the path.
+            SerializationError: they are not such bytes, or a class has changed so that it can't take them.
+        """
+        return self._current().reader.read(data)
+
+    def check(self, annotation: Any, path: str = "") -> None:
+        """Refuse a declared type whose values surely can't be stored, before there are any.
+
+        Args:
+            annotation: the type; what is not understood is accepted.
+            path: where its values will be, for the message.
+
+        Raises:
+            UnregisteredTypeError: a field is, say, a lock; the message names the path to it.
+        """
+        check_annotation(annotation, path, self.registry)
+
+    def _current(self) -> _Engine:
+        engine = self._engine
+        if engine.version != self.registry.version:
+            engine = self._engine = _Engine(self.registry, self.max_depth)
+        return engine
+
+
+class _Engine:
+    """A reader and two writers for one version of the registry."""
+
+    def __init__(self, registry: Registry, max_depth: int) -> None:
+        plans = Plans(registry)
+        self.version = plans.version
+        self.writer = Writer(plans, max_depth)
+        self.careful_writer = Writer(plans, max_depth, careful=True)
+        self.reader = Reader(plans)

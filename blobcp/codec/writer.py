@@ -1,0 +1,258 @@
+"""From a value to bytes: a walk that turns what MessagePack lacks into extensions, and that names what can't be stored.
+
+The walk is the price of exact types, so it looks at many values at once where it can: a dict whose values are all
+plain is passed on as it is. No path is kept on the way in; a refusal collects it on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.msgpack import Ext
+
+from blobcp.codec.kinds import qualified_name
+from blobcp.codec.paths import joined, shown, step_of_index, step_of_key
+from blobcp.codec.plans import FIRST_NAMED_CODE, Plans
+from blobcp.codec.shape import Refusal, Shape
+from blobcp.codec.storable import advice_for
+from blobcp.codec.values import BIG_INT, PAIRS, SURROGATE_TEXT
+from blobcp.errors import SerializationError, UnregisteredTypeError
+
+__all__ = ["Writer"]
+
+Write = Callable[[Any, int], Any]
+
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
+_CAREFUL_LEAVES = frozenset({type(None), bool, float, bytes})
+_LEAVES = _CAREFUL_LEAVES | {int, str}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class _Ways(dict[type[Any], Write]):
+    """How each class is written, found when it is first met."""
+
+    def __init__(self, find: Callable[[type[Any]], Write]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, cls: type[Any]) -> Write:
+        way = self[cls] = self._find(cls)
+        return way
+
+
+class Writer:
+    """Writes values of the types that some plans know. It keeps nothing of a value and may be used by many threads."""
+
+    def __init__(self, plans: Plans, max_depth: int, *, careful: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            plans: what can be stored.
+            max_depth: how many containers may stand inside each other.
+            careful: whether each int and str is looked at, since one is more than MessagePack can hold.
+        """
+        self._plans = plans
+        self._max_depth = max_depth
+        self._careful = careful
+        self._leaves = _CAREFUL_LEAVES if careful else _LEAVES
+        self._ways = _Ways(self._find)
+        self._pairs = self._standard(PAIRS)
+        self._ways.update({leaf: _as_it_is for leaf in _LEAVES})
+        self._ways.update({list: self._list, dict: self._dict})
+        if careful:
+            self._ways.update({int: _int, str: _str})
+
+    def write(self, value: Any) -> bytes:
+        """Return the bytes of a value.
+
+        Raises:
+            UnregisteredTypeError: a class in it is not registered; the message names the path to it.
+            SerializationError: it holds itself, is nested too deeply, or contradicts an annotation.
+            OverflowError, UnicodeEncodeError: it needs a careful writer.
+        """
+        try:
+            return _encode(self._ways[type(value)](value, 1))
+        except Refusal as refusal:
+            raise _error_of(refusal) from refusal.__cause__
+        except (OverflowError, UnicodeEncodeError) as problem:
+            if not self._careful:
+                raise
+            raise _foreign(problem) from problem
+        except Exception as problem:  # properties, codecs and dicts that change meanwhile are the user's
+            raise _foreign(problem) from problem
+
+    def _list(self, value: list[Any], depth: int) -> list[Any]:
+        leaves = self._leaves
+        if leaves.issuperset(map(type, value)):
+            return value
+        if depth > self._max_depth:
+            raise _too_deep(self._max_depth)
+        ways = self._ways
+        out: list[Any] = []
+        put = out.append
+        try:
+            for item in value:
+                put(ways[type(item)](item, depth + 1))
+        except Refusal as refusal:
+            raise refusal.within(step_of_index(len(out)), value) from refusal.__cause__
+        except RecursionError:
+            raise _too_deep(self._max_depth).within(step_of_index(len(out)), value) from None
+        return out
+
+    def _dict(self, value: dict[Any, Any], depth: int) -> Any:
+        leaves = self._leaves
+        if not (all(map(_is_plain_key, value)) if self._careful else leaves.issuperset(map(type, value))):
+            return self._pairs(value, depth)
+        if leaves.issuperset(map(type, value.values())):
+            return value
+        if depth > self._max_depth:
+            raise _too_deep(self._max_depth)
+        ways = self._ways
+        out: dict[Any, Any] = {}
+        key: Any = None
+        try:
+            for key, item in value.items():
+                cls = type(item)
+                out[key] = item if cls in leaves else ways[cls](item, depth + 1)
+        except Refusal as refusal:
+            raise refusal.within(step_of_key(key), value) from refusal.__cause__
+        except RecursionError:
+            raise _too_deep(self._max_depth).within(step_of_key(key), value) from None
+        return out
+
+    def _find(self, cls: type[Any]) -> Write:
+        shape = self._plans.of_class(cls)
+        if shape is None:
+            advice = advice_for(cls, self._plans.registry)
+
+            def refuse(value: Any, depth: int) -> Any:
+                raise Refusal(advice, type=cls)
+
+            return refuse
+        return self._standard(shape) if shape.code < FIRST_NAMED_CODE else self._named(shape)
+
+    def _standard(self, shape: Shape) -> Callable[[Any, int], Ext]:
+        """Return what writes values of one type by their parts, whatever these are."""
+        code, take, _, step = shape
+        leaves, ways, max_depth = self._leaves, self._ways, self._max_depth
+
+        def write(value: Any, depth: int) -> Ext:
+            parts = take(value)
+            if leaves.issuperset(map(type, parts)):
+                return Ext(code, _encode(parts))
+            if depth > max_depth:
+                raise _too_deep(max_depth)
+            out: list[Any] = []
+            try:
+                for part in parts:
+                    out.append(ways[type(part)](part, depth + 1))  # its length is the failing index
+            except Refusal as refusal:
+                raise refusal.within(step(len(out), parts), value) from refusal.__cause__
+            except RecursionError:
+                raise _too_deep(max_depth).within(step(len(out), parts), value) from None
+            return Ext(code, _encode(out))
+
+        return write
+
+    def _named(self, shape: Shape) -> Callable[[Any, int], Ext]:
+        """Return what writes values of a registered class; most of them are a name and a dict of fields."""
+        code, take, _, _ = shape
+        leaves, in_general = self._leaves, self._standard(shape)
+        max_depth, write_dict = self._max_depth, self._dict
+        prefixes: dict[str, bytes] = {}
+
+        def write(value: Any, depth: int) -> Ext:
+            parts = take(value)
+            if len(parts) != _NAME_AND_FIELDS or type(parts[1]) is not dict:
+                return in_general(value, depth)
+            name, fields = parts
+            prefix = prefixes.get(name) or prefixes.setdefault(name, _START_OF_PAIR + _encode(name))
+            if leaves.issuperset(map(type, fields.values())):
+                return Ext(code, prefix + _encode(fields))
+            if depth > max_depth:
+                raise _too_deep(max_depth)
+            try:
+                return Ext(code, prefix + _encode(write_dict(fields, depth)))
+            except Refusal as refusal:
+                raise refusal.within("", value) from refusal.__cause__
+            except RecursionError:
+                raise _too_deep(max_depth).within("", value) from None
+
+        return write
+
+
+_NAME_AND_FIELDS = 2
+_START_OF_PAIR = b"\x92"
+"""How MessagePack begins an array of two."""
+
+
+def _as_it_is(value: Any, depth: int) -> Any:
+    return value
+
+
+def _int(value: int, depth: int) -> Any:
+    return value if _MIN_INT <= value <= _MAX_INT else Ext(BIG_INT.code, _encode(BIG_INT.take(value)))
+
+
+def _str(value: str, depth: int) -> Any:
+    return value if _is_utf8(value) else Ext(SURROGATE_TEXT.code, _encode(SURROGATE_TEXT.take(value)))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_plain_key(key: Any) -> bool:
+    """Tell whether MessagePack can hold a key as it is."""
+    cls = type(key)
+    if cls is str:
+        return _is_utf8(key)
+    return _MIN_INT <= key <= _MAX_INT if cls is int else cls in _LEAVES
+
+
+def _too_deep(max_depth: int) -> Refusal:
+    return Refusal(
+        f"it is nested too deeply (more than {max_depth} levels, or than the stack has room for); flatten it, or raise "
+        "max_depth of the serializer",
+        too_deep=True,
+    )
+
+
+def _error_of(refusal: Refusal) -> SerializationError:
+    steps = refusal.steps[::-1]
+    if refusal.too_deep:
+        repeated = _first_repetition(refusal.holders[::-1])
+        if repeated:
+            first, again = (joined(steps[:index]) for index in repeated)
+            return SerializationError(
+                f"{shown(again)}: the value holds itself, since this is the same object as {shown(first)}; store an id in "
+                "place of the reference",
+                path=again,
+            )
+    path = joined(steps)
+    if refusal.type is None:
+        return SerializationError(f"{shown(path)}: {refusal.advice}", path=path)
+    message = f"{shown(path)}: a value of class {qualified_name(refusal.type)} can't be stored; {refusal.advice}"
+    return UnregisteredTypeError(message, path=path, type=refusal.type)
+
+
+def _first_repetition(holders: list[object]) -> tuple[int, int] | None:
+    seen: dict[int, int] = {}
+    for index, holder in enumerate(holders):
+        if id(holder) in seen:
+            return seen[id(holder)], index
+        seen[id(holder)] = index
+    return None
+
+
+def _foreign(problem: Exception) -> SerializationError:
+    return SerializationError(
+        f"the value can't be stored: {type(problem).__name__}: {problem}; make sure that nothing changes it meanwhile "
+        "and that its attributes can be read"
+    )
