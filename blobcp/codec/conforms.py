@@ -24,6 +24,7 @@ _PROMOTIONS: dict[type[Any], tuple[type[Any], ...]] = {
     complex: (complex, float, int),
     bytes: (bytes, bytearray, memoryview),
 }
+_ACCEPTING_ALL: tuple[object, ...] = (object, Any, collections.abc.Callable)
 _SEQUENCES = (list, tuple, set, frozenset, collections.deque)
 
 
@@ -119,7 +120,7 @@ def _compiled(annotation: Any, deep: bool) -> Check | None:
 
 
 def _accepts_all(cls: type[Any]) -> bool:
-    return cls in (object, Any) or getattr(cls, "_is_protocol", False) or cls is collections.abc.Callable
+    return cls in _ACCEPTING_ALL or bool(getattr(cls, "_is_protocol", False))
 
 
 def _instance(cls: type[Any], inner: Test | None) -> Check | None:
@@ -188,7 +189,7 @@ def _inner_test(cls: type[Any], arguments: tuple[Any, ...]) -> Test | None:
     if issubclass(cls, collections.Counter):
         return _mapping_test(arguments[0], int)
     if issubclass(cls, collections.abc.Mapping):
-        return _mapping_test(*arguments) if len(arguments) == 2 else None  # noqa: PLR2004 - key and value
+        return _mapping_test(*arguments) if len(arguments) == 2 else None
     if issubclass(cls, collections.abc.Collection) and len(arguments) == 1:
         return _each_test(arguments[0])
     return None
@@ -234,7 +235,7 @@ def _mapping_test(key: Any, item: Any) -> Test | None:
 
 
 def _tuple_test(arguments: tuple[Any, ...]) -> Test | None:
-    if len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004 - tuple[X, ...]
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
         return _each_test(arguments[0])
     if any(typing.get_origin(argument) is typing.Unpack or not _plain(argument) for argument in arguments):
         return None

@@ -11,18 +11,27 @@ import inspect
 import sys
 import typing
 from collections.abc import Iterator
-from functools import lru_cache
 from types import UnionType
 from typing import Annotated, Any, ForwardRef, Literal, TypeVar, Union
+from weakref import WeakKeyDictionary
 
 __all__ = ["classes_in", "hints_of", "is_union", "unwrapped"]
 
 _WRAPPERS = frozenset({"ClassVar", "Final", "InitVar", "NotRequired", "ReadOnly", "Required"})
 
 
-@lru_cache(maxsize=4096)
+_known_hints: WeakKeyDictionary[type[Any], dict[str, Any]] = WeakKeyDictionary()
+
+
 def hints_of(cls: type[Any]) -> dict[str, Any]:
     """Return the annotations of a class and its bases by name, resolved; what can't be resolved is ``Any``."""
+    hints = _known_hints.get(cls)
+    if hints is None:
+        hints = _known_hints[cls] = _resolved_hints(cls)
+    return hints
+
+
+def _resolved_hints(cls: type[Any]) -> dict[str, Any]:
     names = {cls.__name__: cls}
     try:
         return typing.get_type_hints(cls, localns=names, include_extras=True)

@@ -128,9 +128,7 @@ def _dataclass_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec,
             return _calling(field.default_factory)
         return None if field.default is dataclasses.MISSING else _constant(field.default)
 
-    return tuple(
-        FieldSpec(field.name, hints.get(field.name, Any), default(field)) for field in dataclasses.fields(cls)
-    )
+    return tuple(FieldSpec(field.name, hints.get(field.name, Any), default(field)) for field in dataclasses.fields(cls))
 
 
 def _struct_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ...]:
@@ -142,9 +140,7 @@ def _struct_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ..
     names = cls.__struct_fields__
     defaults = cls.__struct_defaults__
     padded = (msgspec.NODEFAULT,) * (len(names) - len(defaults)) + tuple(defaults)
-    return tuple(
-        FieldSpec(name, hints.get(name, Any), default(raw)) for name, raw in zip(names, padded, strict=True)
-    )
+    return tuple(FieldSpec(name, hints.get(name, Any), default(raw)) for name, raw in zip(names, padded, strict=True))
 
 
 def _attrs_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ...]:

@@ -90,7 +90,7 @@ _BUILTIN_EXCEPTION_SET = frozenset(BUILTIN_EXCEPTIONS.values())
 
 def _arguments(error: BaseException) -> tuple[Any, ...]:
     """Return what the constructor was given; an ``OSError`` keeps its file names apart from ``args``."""
-    if isinstance(error, OSError) and error.filename is not None and len(error.args) == 2:  # noqa: PLR2004
+    if isinstance(error, OSError) and error.filename is not None and len(error.args) == 2:
         more = () if error.filename2 is None else (None, error.filename2)
         return (*error.args, error.filename, *more)
     return error.args

@@ -164,9 +164,9 @@ def _object_ways(plan: FieldsPlan) -> Ways:
 
     def build(parts: Parts) -> Any:
         value = object.__new__(cls)
-        unset = parts[3] if len(parts) > 3 else []  # noqa: PLR2004 - as in take
+        unset = parts[3] if len(parts) > 3 else []
         put(value, plan.complete(parts[1], unset, value, put))
-        if len(parts) > 2:  # noqa: PLR2004 - as in take
+        if len(parts) > 2:
             set_attributes(value, parts[2])
         return value
 
@@ -232,7 +232,7 @@ def _struct_ways(plan: FieldsPlan) -> Ways:
 
     def build(parts: Parts) -> Any:
         value = make(plan.complete(parts[1], [], None, _put_nowhere))
-        for attribute, item in parts[2].items() if len(parts) > 2 else ():  # noqa: PLR2004 - as in take
+        for attribute, item in parts[2].items() if len(parts) > 2 else ():
             msgspec.structs.force_setattr(value, attribute, item)
         return value
 
@@ -280,7 +280,7 @@ def _model_ways(plan: FieldsPlan) -> Ways:
 
     def build(parts: Parts) -> Any:
         _, fields, given, extra, private = parts
-        model = cls.__new__(cls)
+        model = object.__new__(cls)
         complete = plan.complete(fields, [], model, _put_in_dict)
         set_attributes(
             model,
@@ -324,7 +324,7 @@ def _named_tuple_ways(plan: FieldsPlan) -> Ways:
     def build(parts: Parts) -> Any:
         fields = plan.complete(parts[1], [], None, _put_nowhere)
         value = tuple.__new__(cls, [fields[each] for each in plan.names])
-        if len(parts) > 2:  # noqa: PLR2004 - as in take
+        if len(parts) > 2:
             set_attributes(value, parts[2])
         return value
 

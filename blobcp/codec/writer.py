@@ -59,7 +59,7 @@ class Writer:
         self._leaves = _CAREFUL_LEAVES if careful else _LEAVES
         self._ways = _Ways(self._find)
         self._pairs = self._standard(PAIRS)
-        self._ways.update({leaf: _as_it_is for leaf in _LEAVES})
+        self._ways.update(dict.fromkeys(_LEAVES, _as_it_is))
         self._ways.update({list: self._list, dict: self._dict})
         if careful:
             self._ways.update({int: _int, str: _str})
