@@ -87,12 +87,14 @@ class DagChannelState(msgspec.Struct, kw_only=True):
         data: per data predecessor, whether its value (or its absence) is settled.
         values: the value that each source wrote, by source.
         skipped: whether the node will never run because no predecessor chose it.
+        taken: whether the node has been handed its input; it runs once.
     """
 
     control: dict[str, Literal["waiting", "ready", "skipped"]] = {}
     data: dict[str, bool] = {}
     values: dict[str, Any] = {}
     skipped: bool = False
+    taken: bool = False
 
 
 ChannelState = PregelChannelState | DagChannelState
@@ -105,8 +107,8 @@ class InterruptState(msgspec.Struct, kw_only=True):
         state: what the component that stopped wants back on resume.
         payload: the answer that a ``done`` point was given.
         status: ``pending`` while it waits, ``done`` once it was answered and its node has stopped again elsewhere.
-        info: what is asked, kept so that another process can show it. A graph's own point has none: its info is the
-            graph's state, which is stored once.
+        info: what is asked, kept so that another process can show it.
+        of_graph: whether a graph stopped here; its info is its state, which is not stored a second time.
         is_root_cause: whether somebody has to answer it, as against a parent that only passes it on.
         parent: the id of the point that passes it on.
         in_order: whether it was asked by the node's own body (one after the other) or beside it (tasks, threads).
@@ -117,6 +119,7 @@ class InterruptState(msgspec.Struct, kw_only=True):
     payload: Any = None
     status: Literal["pending", "done"] = "pending"
     info: Any = None
+    of_graph: bool = False
     is_root_cause: bool = True
     parent: str | None = None
     in_order: bool = True

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from blobcp.checkpoint import Checkpoint
-    from blobcp.interrupt import InterruptInfo, InterruptPoint, Signal
+    from blobcp.points import InterruptInfo, InterruptPoint, Signal
 
 __all__ = [
     "AmbiguousAnswerError",
@@ -217,6 +217,7 @@ class CheckpointSaveError(CheckpointError):
         info: what :class:`Interrupted` would have said.
         checkpoint: the checkpoint, where it could not be encoded.
         blob: the encoded checkpoint, where it could not be stored.
+        result: what the run returned, where it had finished and only the mark of that could not be stored.
     """
 
     def __init__(
@@ -228,12 +229,14 @@ class CheckpointSaveError(CheckpointError):
         info: InterruptInfo | None = None,
         checkpoint: Checkpoint | None = None,
         blob: bytes | None = None,
+        result: Any = None,
     ) -> None:
         super().__init__(message, checkpoint_id=checkpoint_id)
         self.interrupts = list(interrupts)
         self.info = info
         self.checkpoint = checkpoint
         self.blob = blob
+        self.result = result
 
 
 class SerializationError(BlobcpError):

@@ -118,7 +118,9 @@ def check_id(checkpoint_id: str) -> str:
     blobcp.errors.InvalidCheckpointIdError: checkpoint id '' is empty; give at least one character
     """
     if not isinstance(checkpoint_id, str):
-        raise InvalidCheckpointIdError(f"checkpoint id {checkpoint_id!r} is of type {type(checkpoint_id).__name__}; give a str")
+        raise InvalidCheckpointIdError(
+            f"checkpoint id {checkpoint_id!r} is of type {type(checkpoint_id).__name__}; give a str"
+        )
     if not checkpoint_id:
         raise InvalidCheckpointIdError("checkpoint id '' is empty; give at least one character", checkpoint_id="")
     problem = _problem_of(checkpoint_id)

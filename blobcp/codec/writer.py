@@ -90,32 +90,39 @@ class Writer:
         if depth > self._max_depth:
             raise _too_deep(self._max_depth)
         ways = self._ways
-        out: list[Any] = []
-        put = out.append
+        out = value
+        index = 0
         try:
-            for item in value:
-                put(ways[type(item)](item, depth + 1))
+            for index, item in enumerate(value):
+                written = ways[type(item)](item, depth + 1)
+                if written is not item:
+                    if out is value:  # copied when the first item changes, since most lists need no copy
+                        out = value.copy()
+                    out[index] = written
         except Refusal as refusal:
-            raise refusal.within(step_of_index(len(out)), value) from refusal.__cause__
+            raise refusal.within(step_of_index(index), value) from refusal.__cause__
         except RecursionError:
-            raise _too_deep(self._max_depth).within(step_of_index(len(out)), value) from None
+            raise _too_deep(self._max_depth).within(step_of_index(index), value) from None
         return out
 
     def _dict(self, value: dict[Any, Any], depth: int) -> Any:
         leaves = self._leaves
         if not (all(map(_is_plain_key, value)) if self._careful else leaves.issuperset(map(type, value))):
             return self._pairs(value, depth)
-        if leaves.issuperset(map(type, value.values())):
-            return value
         if depth > self._max_depth:
             raise _too_deep(self._max_depth)
         ways = self._ways
-        out: dict[Any, Any] = {}
+        out = value
         key: Any = None
         try:
             for key, item in value.items():
                 cls = type(item)
-                out[key] = item if cls in leaves else ways[cls](item, depth + 1)
+                if cls not in leaves:
+                    written = ways[cls](item, depth + 1)
+                    if written is not item:
+                        if out is value:  # as above
+                            out = value.copy()
+                        out[key] = written
         except Refusal as refusal:
             raise refusal.within(step_of_key(key), value) from refusal.__cause__
         except RecursionError:

@@ -1,0 +1,321 @@
+"""What compiling gives: an app that runs a graph, resumes it and tells what is pending."""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from blobcp.checkpointer import Checkpointer, StateModifier
+from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annotations
+from blobcp.errors import OptionError
+from blobcp.graph.answers import Answers
+from blobcp.graph.driver_async import run_async
+from blobcp.graph.driver_sync import run_sync
+from blobcp.graph.plan import GraphPlan
+from blobcp.graph.stored import RunOptions, StoredRun, pending_points
+from blobcp.points import InterruptPoint
+from blobcp.scope import CURRENT, RunClaims, Scope
+from blobcp.store import AsyncCheckPointStore, CheckPointStore, check_id
+
+if TYPE_CHECKING:
+    from blobcp.graph.graph import Graph
+
+__all__ = ["App"]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "<no answer>"
+
+
+_MISSING = _Missing()
+
+
+class App:
+    """A compiled graph. Made by `Graph.compile`; may be used from many threads and tasks at once.
+
+    Attributes:
+        graph: what it was compiled from.
+        plan: the compiled tables.
+        store: where its checkpoints are kept.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        plan: GraphPlan,
+        store: CheckPointStore | AsyncCheckPointStore | None,
+        serializer: Serializer,
+        envelope: Envelope,
+        when_done: str,
+        async_parts: list[str],
+    ) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.store = store
+        self._serializer = serializer
+        self._envelope = envelope
+        self._when_done = when_done
+        self._async_parts = async_parts
+        self._states_known = not isinstance(serializer, MsgpackSerializer)
+
+    def invoke(
+        self,
+        input: Any = None,
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+    ) -> Any:
+        """Start a run, or go on with the one that is stored, and return the graph's output.
+
+        Args:
+            input: what the graph takes. Not used where a stored run is gone on with.
+            checkpoint_id: load from it if something is there, save to it when the run stops.
+            write_to_checkpoint_id: save there instead and leave what was loaded untouched: a fork.
+            force_new_run: start anew whatever is stored.
+            state_modifier: ``(path, state) -> state`` for each graph's state, when it is loaded and (on a copy) when
+                it is saved; ``None`` keeps the object it was given.
+            answers: data by interrupt id; only what they name runs again. ``NO_DATA`` names a point without giving it
+                data. Without answers, or with none in the mapping, every node that had stopped runs again.
+            max_steps: a limit for the root graph in this run, pregel only.
+            concurrency: how many node functions may run at once; ``None`` for any number.
+
+        Raises:
+            Interrupted: the run stopped on purpose; with an id to save to, it is stored.
+            OptionError: the options can't be carried out.
+            RunError: the run failed.
+            CheckpointError: what is stored can't be used, or the run could not be stored.
+            StoreError: the store could not be read.
+        """
+        options = _options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency
+        )
+        return self._run(input, options, state_modifier)
+
+    async def ainvoke(
+        self,
+        input: Any = None,
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+    ) -> Any:
+        """Do as `invoke` does, on the running event loop: async nodes as tasks, sync ones in threads."""
+        options = _options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency
+        )
+        return await self._arun(input, options, state_modifier)
+
+    def resume(
+        self,
+        checkpoint_id: str,
+        answers: Answers | None = None,
+        *,
+        answer: Any = _MISSING,
+        write_to_checkpoint_id: str | None = None,
+        state_modifier: StateModifier | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+    ) -> Any:
+        """Go on with a stored run, which must be there and waiting.
+
+        Args:
+            checkpoint_id: where it is stored.
+            answers: as for `invoke`.
+            answer: the one answer, where exactly one interrupt is pending. Any value is an answer.
+            write_to_checkpoint_id: as for `invoke`.
+            state_modifier: as for `invoke`.
+            max_steps: as for `invoke`.
+            concurrency: as for `invoke`.
+
+        Raises:
+            CheckpointNotFoundError: nothing is stored there.
+            CheckpointDoneError: the run there is finished.
+            AmbiguousAnswerError: ``answer`` was given and several interrupts are pending.
+            BlobcpError: as for `invoke`.
+        """
+        options = _resume_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency
+        )
+        return self._run(None, options, state_modifier)
+
+    async def aresume(
+        self,
+        checkpoint_id: str,
+        answers: Answers | None = None,
+        *,
+        answer: Any = _MISSING,
+        write_to_checkpoint_id: str | None = None,
+        state_modifier: StateModifier | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+    ) -> Any:
+        """Do as `resume` does, on the running event loop."""
+        options = _resume_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency
+        )
+        return await self._arun(None, options, state_modifier)
+
+    def pending(self, checkpoint_id: str) -> list[InterruptPoint]:
+        """Return the points that wait under an id, with what they ask, running nothing; none for a finished run.
+
+        Raises:
+            CheckpointNotFoundError: nothing is stored there.
+            CheckpointError: what is there can't be read.
+        """
+        steps = pending_points(check_id(checkpoint_id), self._checkpointer(None), self.plan)
+        points: list[InterruptPoint] = run_sync(steps, self._sync_store(needed=True))
+        return points
+
+    async def apending(self, checkpoint_id: str) -> list[InterruptPoint]:
+        """Do as `pending` does, on the running event loop."""
+        steps = pending_points(check_id(checkpoint_id), self._checkpointer(None), self.plan)
+        points: list[InterruptPoint] = await run_async(steps, self._any_store(needed=True))
+        return points
+
+    def check(self, input: Any = None) -> None:
+        """Find out before a run whether its input and a fresh state could be stored.
+
+        Args:
+            input: what the run is to be started with.
+
+        Raises:
+            SerializationError: they could not; the error has the path to the value.
+        """
+        checkpointer = self._checkpointer(None)
+        checkpointer.dumps({"input": input})
+        for _, graph in self.plan.walk():
+            if graph.make_state is not None:
+                checkpointer.dumps({"state": graph.make_state()})
+
+    def _run(self, input: Any, options: RunOptions, modifier: StateModifier | None) -> Any:
+        if self._async_parts:
+            raise OptionError(
+                f"nodes {self._async_parts} have async functions, which need an event loop; use ainvoke or aresume"
+            )
+        store = self._sync_store(needed=_uses_store(options))
+        return run_sync(self._stored_run(options, modifier).steps(input), store)
+
+    async def _arun(self, input: Any, options: RunOptions, modifier: StateModifier | None) -> Any:
+        store = self._any_store(needed=_uses_store(options))
+        return await run_async(self._stored_run(options, modifier).steps(input), store)
+
+    def _stored_run(self, options: RunOptions, modifier: StateModifier | None) -> StoredRun:
+        host = CURRENT.get()
+        ids = frozenset(id for id in (options.read_id, options.write_id) if id is not None)
+        _refuse_clash(host, self.store, ids)
+        return StoredRun(
+            self.plan, self._checkpointer(modifier), options, self._when_done, RunClaims(self.store, ids), host
+        )
+
+    def _checkpointer(self, modifier: StateModifier | None) -> Checkpointer:
+        if not self._states_known:
+            self._register_states()
+        return Checkpointer(self._serializer, self._envelope, modifier)
+
+    def _register_states(self) -> None:
+        """Make the classes of states known that only their factories can tell, before anything is loaded."""
+        assert isinstance(self._serializer, MsgpackSerializer)
+        for _, graph in self.plan.walk():
+            if graph.make_state is not None and graph.state_type is None:
+                register_annotations(type(copy_context().run(graph.make_state)), self._serializer.registry)
+        self._states_known = True
+
+    def _sync_store(self, *, needed: bool) -> CheckPointStore | None:
+        store = self._any_store(needed=needed)
+        if store is not None and inspect.iscoroutinefunction(store.get):
+            raise OptionError(f"{type(store).__qualname__} is an async store; use ainvoke, aresume or apending")
+        return store  # type: ignore[return-value]  # the check above is what tells the two protocols apart
+
+    def _any_store(self, *, needed: bool) -> CheckPointStore | AsyncCheckPointStore | None:
+        if needed and self.store is None:
+            raise OptionError(
+                "a checkpoint id was given and the graph was compiled without a store; compile(store=...)"
+            )
+        return self.store
+
+
+def _options(
+    plan: GraphPlan,
+    checkpoint_id: str | None,
+    write_to: str | None,
+    force_new_run: bool,
+    answers: Answers | None,
+    max_steps: int | None,
+    concurrency: int | None,
+) -> RunOptions:
+    if answers and (checkpoint_id is None or force_new_run):
+        raise OptionError(
+            "answers were given for a run that loads no checkpoint; give its checkpoint_id, without force_new_run"
+        )
+    return _checked(
+        plan,
+        RunOptions(
+            read_id=None if force_new_run else checkpoint_id,
+            write_id=write_to if write_to is not None else checkpoint_id,
+            answers=answers,
+            max_steps=max_steps,
+            concurrency=concurrency,
+        ),
+    )
+
+
+def _resume_options(
+    plan: GraphPlan,
+    checkpoint_id: str,
+    write_to: str | None,
+    answers: Answers | None,
+    answer: Any,
+    max_steps: int | None,
+    concurrency: int | None,
+) -> RunOptions:
+    if answers is not None and answer is not _MISSING:
+        raise OptionError("both answers and answer were given; give one of them")
+    return _checked(
+        plan,
+        RunOptions(
+            read_id=checkpoint_id,
+            write_id=write_to if write_to is not None else checkpoint_id,
+            insist=True,
+            answers=answers,
+            bare=[] if answer is _MISSING else [answer],
+            max_steps=max_steps,
+            concurrency=concurrency,
+        ),
+    )
+
+
+def _checked(plan: GraphPlan, options: RunOptions) -> RunOptions:
+    for id in (options.read_id, options.write_id):
+        if id is not None or options.insist:
+            check_id(id)  # type: ignore[arg-type]  # None is refused there
+    if options.max_steps is not None and plan.mode == "dag":
+        raise OptionError("max_steps is for pregel mode; a dag can't loop, so leave it out")
+    for name, limit in (("max_steps", options.max_steps), ("concurrency", options.concurrency)):
+        if limit is not None and limit < 1:
+            raise OptionError(f"{name}={limit} is below 1; give at least 1")
+    return options
+
+
+def _uses_store(options: RunOptions) -> bool:
+    return options.read_id is not None or options.write_id is not None
+
+
+def _refuse_clash(host: Scope | None, store: object, ids: frozenset[str]) -> None:
+    """Refuse a checkpoint that a run round this one holds: each would overwrite the other's record."""
+    for frame in host.frame.outwards() if host is not None else ():
+        clash = ids & frame.claims.checkpoint_ids
+        if clash and frame.claims.store is store:
+            raise OptionError(
+                f"checkpoint {min(clash)!r} belongs to the run that this app is called from; give the inner run an id of its own"
+            )

@@ -1,0 +1,303 @@
+"""From a builder's graph to a plan: every check that can be made before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from blobcp.codec import Envelope, MsgpackSerializer, Serializer, can_meet, register_annotations, shallow_checker
+from blobcp.errors import GraphBuildError
+from blobcp.graph.app import App
+from blobcp.graph.node import is_async, type_name, zero_of
+from blobcp.graph.plan import END, START, GraphPlan, NodePlan, Send
+from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
+
+if TYPE_CHECKING:
+    from blobcp.graph.graph import Graph, NodeSpec
+
+__all__ = ["compile_app"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    mode: str
+    eager: bool
+    max_steps: int | None
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    name: str
+
+
+def compile_app(
+    graph: Graph,
+    *,
+    store: CheckPointStore | AsyncCheckPointStore | None,
+    mode: str,
+    eager: bool,
+    max_steps: int | None,
+    interrupt_before: Iterable[str],
+    interrupt_after: Iterable[str],
+    serializer: Serializer | None,
+    envelope: Envelope | None,
+    durability: str,
+    when_done: str,
+    name: str,
+) -> App:
+    """Check a graph and return its app; see `Graph.compile` for the arguments and errors."""
+    if durability != "exit":
+        raise GraphBuildError(f"durability={durability!r} is not offered; the one there is is 'exit'")
+    if when_done not in ("mark", "delete", "keep"):
+        raise GraphBuildError(f"when_done={when_done!r} is not known; give 'mark', 'delete' or 'keep'")
+    if when_done == "delete" and store is not None and not isinstance(store, CheckPointDeleter):
+        raise GraphBuildError(
+            f"when_done='delete' needs a store that can delete, and {type(store).__qualname__} can't; use 'mark' or 'keep'"
+        )
+    options = _Options(
+        mode=mode,
+        eager=eager,
+        max_steps=max_steps,
+        before=_names("interrupt_before", interrupt_before),
+        after=_names("interrupt_after", interrupt_after),
+        name=name,
+    )
+    serializer = serializer if serializer is not None else MsgpackSerializer()
+    plan = _plan(graph, options)
+    _register(graph, serializer)
+    return App(
+        graph, plan, store, serializer, envelope if envelope is not None else Envelope(), when_done, _async_parts(plan)
+    )
+
+
+def _plan(graph: Graph, options: _Options) -> GraphPlan:
+    _check_options(graph, options)
+    control, data = _predecessors(graph)
+    _check_reach(graph, control, data)
+    if options.mode == "dag":
+        _check_no_cycle(graph)
+    _check_types(graph)
+    graph.compiled = True
+    nodes = {key: _node_plan(spec, index, options) for index, (key, spec) in enumerate(graph.nodes.items())}
+    state = graph.state
+    return GraphPlan(
+        name=options.name,
+        mode=options.mode,
+        eager=options.eager,
+        max_steps=options.max_steps if options.max_steps is not None else len(nodes) + 10,
+        start=NodePlan(
+            key=START, index=-1, sends=tuple(graph.start.sends.values()), branches=tuple(graph.start.branches)
+        ),
+        nodes=nodes,
+        control=control,
+        data=data,
+        make_state=state,
+        state_type=state if isinstance(state, type) else None,
+        takes=shallow_checker(graph.input),
+        gives=shallow_checker(graph.output),
+        takes_name=type_name(graph.input),
+        gives_name=type_name(graph.output),
+        order={key: node.index for key, node in nodes.items()},
+    )
+
+
+def _node_plan(spec: NodeSpec, index: int, options: _Options) -> NodePlan:
+    takes, gives = spec.signature.takes, spec.signature.gives
+    return NodePlan(
+        key=spec.key,
+        index=index,
+        call=spec.call,
+        is_async=spec.is_async,
+        graph=_nested(spec, options),
+        pre=spec.pre,
+        post=spec.post,
+        input_key=spec.input_key,
+        output_key=spec.output_key,
+        takes=shallow_checker(takes),
+        gives=shallow_checker(gives),
+        takes_name=type_name(takes),
+        gives_name=type_name(gives),
+        zero=zero_of(takes) if spec.input_key is None else None,
+        sends=tuple(spec.sends.values()),
+        branches=tuple(spec.branches),
+        stop_before=spec.key in options.before,
+        stop_after=spec.key in options.after,
+    )
+
+
+def _nested(spec: NodeSpec, options: _Options) -> GraphPlan | None:
+    if spec.app is not None:
+        return spec.app.plan
+    if spec.graph is None:
+        return None
+    if spec.graph._failure is not None:
+        raise spec.graph._failure
+    inherited = _Options(mode=options.mode, eager=options.eager, max_steps=None, before=(), after=(), name=spec.key)
+    return _plan(spec.graph, inherited)
+
+
+def _names(option: str, keys: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(keys, str):
+        raise GraphBuildError(f"{option}={keys!r} is text; give a list of node keys")
+    return tuple(keys)
+
+
+def _check_options(graph: Graph, options: _Options) -> None:
+    if options.mode not in ("pregel", "dag"):
+        raise GraphBuildError(f"mode={options.mode!r} is not known; give 'pregel' or 'dag'")
+    if options.max_steps is not None and options.mode == "dag":
+        raise GraphBuildError("max_steps is for pregel mode; a dag can't loop, so leave it out")
+    if options.max_steps is not None and options.max_steps < 1:
+        raise GraphBuildError(f"max_steps={options.max_steps} is below 1; give at least 1")
+    for option, keys in (("interrupt_before", options.before), ("interrupt_after", options.after)):
+        for key in keys:
+            if key not in graph.nodes:
+                raise GraphBuildError(f"{option} names node {key!r}, which is not there; nodes are {list(graph.nodes)}")
+
+
+def _predecessors(graph: Graph) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Return, per node and END, its control and its data predecessors, in declaration order of the sources."""
+    control: dict[str, dict[str, None]] = {key: {} for key in (*graph.nodes, END)}
+    data: dict[str, dict[str, None]] = {key: {} for key in (*graph.nodes, END)}
+    for source in (graph.start, *graph.nodes.values()):
+        for send in _all_sends(source):
+            if send.control:
+                control[send.target][source.key] = None
+            if send.data:
+                data[send.target][source.key] = None
+    return {key: tuple(sources) for key, sources in control.items()}, {
+        key: tuple(sources) for key, sources in data.items()
+    }
+
+
+def _all_sends(spec: NodeSpec) -> Iterator[Send]:
+    yield from spec.sends.values()
+    for branch in spec.branches:
+        for end in branch.ends:
+            yield Send(end)
+
+
+def _check_reach(graph: Graph, control: dict[str, tuple[str, ...]], data: dict[str, tuple[str, ...]]) -> None:
+    """Refuse a graph in which START leads nowhere, END is never reached, or a node can never run."""
+    if not graph.start.sends and not graph.start.branches:
+        raise GraphBuildError(f"no edge leaves {START!r}; add one to the first node")
+    if not control[END] and not data[END]:
+        raise GraphBuildError(f"no edge reaches {END!r}; add one from the last node")
+    reached = _reached(graph)
+    lost = [key for key in graph.nodes if key not in reached]
+    if lost:
+        raise GraphBuildError(
+            f"nodes {lost} can't be reached from {START!r}, so they never run; connect or remove them"
+        )
+    if END not in reached:
+        raise GraphBuildError(f"{END!r} can't be reached from {START!r}; no run would ever finish")
+
+
+def _reached(graph: Graph) -> set[str]:
+    reached: set[str] = set()
+    pending = [START]
+    while pending:
+        key = pending.pop()
+        if key in reached:
+            continue
+        reached.add(key)
+        if key != END:
+            spec = graph.start if key == START else graph.nodes[key]
+            pending.extend(send.target for send in _all_sends(spec))
+    return reached
+
+
+def _check_no_cycle(graph: Graph) -> None:
+    done: set[str] = set()
+    for key in graph.nodes:
+        loop = _find_loop(graph, key, done)
+        if loop:
+            raise GraphBuildError(f"a dag has no cycles, and {'→'.join(loop)} is one; use pregel mode to loop")
+
+
+def _find_loop(graph: Graph, first: str, done: set[str]) -> list[str] | None:
+    """Walk down from a node, without recursion; return the loop that was met, closed."""
+    path: list[str] = []
+    pending: list[tuple[str, int]] = [(first, 0)]
+    while pending:
+        key, depth = pending.pop()
+        done.update(path[depth:])
+        del path[depth:]
+        if key in path:
+            return [*path[path.index(key) :], key]
+        if key in done or key == END:
+            continue
+        path.append(key)
+        pending.extend((send.target, depth + 1) for send in _all_sends(graph.nodes[key]))
+    done.update(path)
+    return None
+
+
+def _check_types(graph: Graph) -> None:
+    for source in (graph.start, *graph.nodes.values()):
+        gives = _travels(graph, source)
+        for send in _all_sends(source):
+            if not send.data:
+                continue
+            takes = _accepts(graph, send.target)
+            if not can_meet(gives, takes):
+                raise GraphBuildError(
+                    f"{source.key!r} gives {type_name(gives)} and {send.target!r} takes {type_name(takes)}; "
+                    "these can't meet on an edge"
+                )
+
+
+def _travels(graph: Graph, spec: NodeSpec) -> Any:
+    """Return the type of what leaves a node."""
+    if spec.key == START:
+        return graph.input
+    if spec.post is not None:
+        return Any
+    return dict if spec.output_key is not None else spec.signature.gives
+
+
+def _accepts(graph: Graph, key: str) -> Any:
+    """Return the type of what a node may be sent."""
+    if key == END:
+        return graph.output
+    spec = graph.nodes[key]
+    if spec.pre is not None:
+        return Any
+    return dict if spec.input_key is not None else spec.signature.takes
+
+
+def _register(graph: Graph, serializer: Serializer) -> None:
+    """Make every class that the annotations mention known to the serializer, in nested graphs too."""
+    if not isinstance(serializer, MsgpackSerializer):
+        return
+    for annotation in _annotations(graph):
+        register_annotations(annotation, serializer.registry)
+    if isinstance(graph.state, type):
+        serializer.check(graph.state, "state")
+
+
+def _annotations(graph: Graph) -> Iterator[Any]:
+    yield graph.input
+    yield graph.output
+    if graph.state is not None:
+        yield graph.state if isinstance(graph.state, type) else _result_of(graph.state)
+    for spec in graph.nodes.values():
+        yield spec.signature.takes
+        yield spec.signature.gives
+        nested = spec.graph or (spec.app.graph if spec.app is not None else None)
+        if nested is not None:
+            yield from _annotations(nested)
+
+
+def _result_of(factory: Callable[[], Any]) -> Any:
+    return getattr(factory, "__annotations__", {}).get("return", Any)
+
+
+def _async_parts(plan: GraphPlan) -> list[str]:
+    """Return the names of what only the asyncio driver can run."""
+    found: list[str] = []
+    for path, graph in plan.walk():
+        for node in (graph.start, *graph.nodes.values()):
+            parts = [node.pre, node.post, *(branch.choose for branch in node.branches)]
+            if node.is_async or any(part is not None and is_async(part) for part in parts):
+                found.append("/".join([*path, node.key]))
+    return found

@@ -1,0 +1,71 @@
+"""What a person is told of a stop: `InterruptInfo` of a run that just stopped, and the points of a stored one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from blobcp.checkpoint import Checkpoint
+from blobcp.graph.answers import root_address_in
+from blobcp.points import InterruptInfo, InterruptPoint, Signal, points_of, unflatten
+
+__all__ = ["describe", "stored_points"]
+
+
+def describe(checkpoint: Checkpoint, signal: Signal) -> InterruptInfo:
+    """Return the info of a graph that stopped, and give its signal (and those of nested graphs) the same state copy.
+
+    Args:
+        checkpoint: the graph as it stands.
+        signal: the graph's own signal, whose children are those of its nodes.
+    """
+    signal.info = _copy(checkpoint.state)
+    by_node: dict[str, list[Signal]] = {}
+    for child in signal.children:
+        by_node.setdefault(child.address[len(signal.address)].id, []).append(child)
+    nested = {
+        key: describe(below, child)
+        for key, below in checkpoint.sub_graphs.items()
+        for child in by_node.get(key, ())
+        if child.of_graph
+    }
+    rerun = [key for key in checkpoint.rerun_nodes if key not in nested]
+    asked = {key: [child.info for child in by_node.get(key, ()) if child.info is not None] for key in rerun}
+    return InterruptInfo(
+        state=signal.info,
+        before_nodes=list(checkpoint.before_nodes),
+        after_nodes=list(checkpoint.after_nodes),
+        rerun_nodes=rerun,
+        rerun_extra={key: infos[0] if len(infos) == 1 else infos for key, infos in asked.items() if infos},
+        subgraphs=nested,
+    )
+
+
+def stored_points(checkpoint: Checkpoint) -> list[InterruptPoint]:
+    """Return the points that a stored run waits at; a graph's own point has the graph's state as its info."""
+    points: list[InterruptPoint] = []
+    for tree in unflatten(checkpoint.interrupt_id_to_address, checkpoint.interrupt_id_to_state):
+        if tree.address == root_address_in(checkpoint):
+            _give_states(checkpoint, tree)
+        points.extend(points_of(tree))
+    return points
+
+
+def _give_states(checkpoint: Checkpoint, signal: Signal) -> None:
+    signal.info = checkpoint.state
+    for child in signal.children:
+        below = checkpoint.sub_graphs.get(child.address[len(signal.address)].id)
+        if child.of_graph and below is not None:
+            _give_states(below, child)
+
+
+def _copy(state: Any) -> Any:
+    """Copy a state for showing.
+
+    One that can't be copied (it holds a lock, say) is shown itself: a run without a checkpoint may keep such a state,
+    and a run with one is told by the save.
+    """
+    try:
+        return copy.deepcopy(state)
+    except Exception:
+        return state

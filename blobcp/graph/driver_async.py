@@ -1,0 +1,149 @@
+"""The asyncio driver: does what a session asks for, on the running event loop.
+
+Async node functions run as tasks of the loop, sync ones in threads. Sync handlers and branches run on the loop, as they
+are meant to be short; async ones are awaited. A store with plain methods is called in a thread unless it says
+``blocking = False``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
+from blobcp.graph.pool import make_pool, refuse_coroutine, run_visit
+from blobcp.graph.session import CAUGHT, Steps
+from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
+
+__all__ = ["run_async"]
+
+
+async def run_async(steps: Steps, store: CheckPointStore | AsyncCheckPointStore | None) -> Any:
+    """Run a session to its end on the running loop and return what it gives."""
+    async with _Driver(store) as driver:
+        return await driver.run(steps)
+
+
+class _Driver:
+    def __init__(self, store: CheckPointStore | AsyncCheckPointStore | None) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._pool: ThreadPoolExecutor | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = 0
+        self._ended: asyncio.Queue[Visit] = asyncio.Queue()
+        self._doers: dict[type[Effect], Callable[[Any], Awaitable[Any]]] = {
+            Launch: self._launch,
+            Next: self._next,
+            Call: self._call,
+            GetBlob: self._get,
+            SetBlob: self._set,
+            DeleteBlob: self._delete,
+        }
+
+    async def __aenter__(self) -> _Driver:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._pool is not None:
+            self._pool.shutdown(wait=not self._threads, cancel_futures=True)
+
+    async def run(self, steps: Steps) -> Any:
+        doers = self._doers
+        answer: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                effect = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            answer = error = None
+            try:
+                answer = await doers[type(effect)](effect)
+            except BaseException as raised:
+                error = raised
+
+    async def _launch(self, launch: Launch) -> None:
+        for visit in launch.visits:
+            if visit.task.node.is_async:
+                task = self._loop.create_task(self._await_visit(visit), context=visit.context)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                self._threads += 1
+                self._pool = self._pool or make_pool()
+                self._pool.submit(self._run_in_thread, visit)
+
+    async def _await_visit(self, visit: Visit) -> None:
+        call = visit.task.node.call
+        assert call is not None, "nested graphs are entered, not called"
+        visit.scope.enter(asyncio.current_task())
+        try:
+            visit.result = await call(visit.value)
+        except asyncio.CancelledError as error:
+            # The driver cancels its tasks only when nobody waits for their visits any more.
+            visit.error = RuntimeError("the node's own code was cancelled")
+            visit.error.__cause__ = error
+        except BaseException as error:
+            visit.error = error
+        self._ended.put_nowait(visit)
+
+    def _run_in_thread(self, visit: Visit) -> None:
+        run_visit(visit)
+        self._loop.call_soon_threadsafe(self._end_of_thread, visit)
+
+    def _end_of_thread(self, visit: Visit) -> None:
+        self._threads -= 1
+        self._ended.put_nowait(visit)
+
+    async def _next(self, _: Next) -> Visit:
+        visit = await self._ended.get()
+        if visit.error is not None and not isinstance(visit.error, CAUGHT):
+            raise visit.error
+        return visit
+
+    async def _call(self, call: Call) -> Any:
+        if inspect.iscoroutinefunction(call.call):
+            return await self._loop.create_task(_await_call(call), context=call.context)
+        if call.lock is None:
+            return refuse_coroutine(call.context.run(call.call, *call.arguments))
+        await call.lock.acquire_async()
+        try:
+            return refuse_coroutine(call.context.run(call.call, *call.arguments))
+        finally:
+            call.lock.release()
+
+    async def _get(self, get: GetBlob) -> bytes | None:
+        return await self._on_store("get", get.checkpoint_id)
+
+    async def _set(self, put: SetBlob) -> None:
+        await self._on_store("set", put.checkpoint_id, put.blob)
+
+    async def _delete(self, delete: DeleteBlob) -> None:
+        await self._on_store("delete", delete.checkpoint_id)
+
+    async def _on_store(self, method: str, *arguments: object) -> Any:
+        call = getattr(self._store, method)
+        if inspect.iscoroutinefunction(call):
+            return await call(*arguments)
+        if getattr(self._store, "blocking", True):
+            return await asyncio.to_thread(call, *arguments)
+        return call(*arguments)
+
+
+async def _await_call(call: Call) -> Any:
+    """Await an async handler; the task that holds the lock is the one the handler runs in."""
+    if call.lock is None:
+        return await call.call(*call.arguments)
+    await call.lock.acquire_async()
+    try:
+        return await call.call(*call.arguments)
+    finally:
+        call.lock.release()

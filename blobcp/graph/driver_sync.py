@@ -1,0 +1,110 @@
+"""The threaded driver: does what a session asks for, in the caller's thread and a pool of its own.
+
+One task at a time runs in the caller's thread; tasks that may run side by side run in threads. Handlers, branches and
+the store are called in the caller's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any
+
+from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
+from blobcp.graph.pool import make_pool, refuse_coroutine, run_visit
+from blobcp.graph.session import CAUGHT, Steps
+from blobcp.store import CheckPointDeleter, CheckPointStore
+
+__all__ = ["run_sync"]
+
+
+def run_sync(steps: Steps, store: CheckPointStore | None) -> Any:
+    """Run a session to its end in this thread and return what it gives."""
+    with _Driver(store) as driver:
+        return driver.run(steps)
+
+
+class _Driver:
+    def __init__(self, store: CheckPointStore | None) -> None:
+        self._store = store
+        self._pool: ThreadPoolExecutor | None = None
+        self._ended: SimpleQueue[Visit] = SimpleQueue()
+        self._flying = 0
+        self._inline: Visit | None = None
+        self._doers: dict[type[Effect], Callable[[Any], Any]] = {
+            Launch: self._launch,
+            Next: self._next,
+            Call: self._call,
+            GetBlob: self._get,
+            SetBlob: self._set,
+            DeleteBlob: self._delete,
+        }
+
+    def __enter__(self) -> _Driver:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=not self._flying, cancel_futures=True)
+
+    def run(self, steps: Steps) -> Any:
+        doers = self._doers
+        answer: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                effect = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            answer = error = None
+            try:
+                answer = doers[type(effect)](effect)
+            except BaseException as raised:
+                error = raised
+
+    def _launch(self, launch: Launch) -> None:
+        if self._flying == 0 and len(launch.visits) == 1:
+            self._inline = launch.visits[0]
+            return
+        if self._pool is None:
+            self._pool = make_pool()
+        for visit in launch.visits:
+            self._flying += 1
+            self._pool.submit(self._run_and_tell, visit)
+
+    def _run_and_tell(self, visit: Visit) -> None:
+        run_visit(visit)
+        self._ended.put(visit)
+
+    def _next(self, _: Next) -> Visit:
+        visit, self._inline = self._inline, None
+        if visit is not None:
+            run_visit(visit)
+        else:
+            visit = self._ended.get()
+            self._flying -= 1
+        if visit.error is not None and not isinstance(visit.error, CAUGHT):
+            raise visit.error
+        return visit
+
+    def _call(self, call: Call) -> Any:
+        if call.lock is None:
+            return refuse_coroutine(call.context.run(call.call, *call.arguments))
+        call.lock.acquire()
+        try:
+            return refuse_coroutine(call.context.run(call.call, *call.arguments))
+        finally:
+            call.lock.release()
+
+    def _get(self, get: GetBlob) -> bytes | None:
+        assert self._store is not None
+        return self._store.get(get.checkpoint_id)
+
+    def _set(self, put: SetBlob) -> None:
+        assert self._store is not None
+        self._store.set(put.checkpoint_id, put.blob)
+
+    def _delete(self, delete: DeleteBlob) -> None:
+        assert isinstance(self._store, CheckPointDeleter)
+        self._store.delete(delete.checkpoint_id)

@@ -1,0 +1,262 @@
+"""The builder: nodes, edges and branches, checked as they are added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from blobcp.errors import GraphBuildError
+from blobcp.graph.node import Signature, is_async, signature_of
+from blobcp.graph.plan import END, START, BranchPlan, Send
+
+if TYPE_CHECKING:
+    from blobcp.codec import Envelope, Serializer
+    from blobcp.graph.app import App
+    from blobcp.store import AsyncCheckPointStore, CheckPointStore
+
+__all__ = ["Graph", "NodeSpec"]
+
+Handler = Callable[[Any, Any], Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeSpec:
+    """What was said of a node, or of START."""
+
+    key: str
+    call: Callable[[Any], Any] | None = None
+    graph: Graph | None = None
+    app: App | None = None
+    signature: Signature = field(default_factory=Signature)
+    is_async: bool = False
+    pre: Handler | None = None
+    post: Handler | None = None
+    input_key: str | None = None
+    output_key: str | None = None
+    sends: dict[str, Send] = field(default_factory=dict)
+    branches: list[BranchPlan] = field(default_factory=list)
+
+
+class Graph:
+    """A graph of nodes, to be compiled into an `App`.
+
+    Args:
+        input: the type of what the graph takes.
+        output: the type of what it gives.
+        state: makes a fresh state object for each run; often the state's class. ``None``: no state.
+        name: what the root address is called by; ``compile(name=...)`` comes first.
+
+    >>> graph = Graph(str, str)
+    >>> graph.add_node("greet", lambda who: f"hello {who}")
+    >>> graph.add_edge(START, "greet")
+    >>> graph.add_edge("greet", END)
+    >>> graph.compile().invoke("you")
+    'hello you'
+    """
+
+    def __init__(
+        self, input: Any = Any, output: Any = Any, *, state: Callable[[], Any] | None = None, name: str | None = None
+    ) -> None:
+        self.input = input
+        self.output = output
+        self.state = state
+        self.name = name
+        self.start = NodeSpec(key=START)
+        self.nodes: dict[str, NodeSpec] = {}
+        self.compiled = False
+        self._failure: GraphBuildError | None = None
+
+    def add_node(
+        self,
+        key: str,
+        node: Callable[[Any], Any] | Graph | App,
+        *,
+        pre: Handler | None = None,
+        post: Handler | None = None,
+        input_key: str | None = None,
+        output_key: str | None = None,
+    ) -> None:
+        """Add a node.
+
+        Args:
+            key: its key, which is part of addresses and checkpoints; keep it stable.
+            node: a function of one value, sync or async; a `Graph`, which is nested and shares this graph's checkpoint,
+                in this graph's mode; or an `App` without a store, which is nested likewise, as it was compiled.
+            pre: ``(value, state) -> value``, before the node, with the state locked.
+            post: ``(value, state) -> value``, after the node, with the state locked.
+            input_key: the node takes this item of the dict that arrives.
+            output_key: its result travels on as ``{output_key: result}``.
+
+        Raises:
+            GraphBuildError: the key is taken or reserved, or the node can't be run.
+        """
+        with self._build():
+            self._check_key(key)
+            for what, handler in (("pre", pre), ("post", post)):
+                if handler is not None and self.state is None:
+                    raise GraphBuildError(
+                        f"node {key!r} has a {what} handler and its graph has no state; give Graph(state=...)"
+                    )
+            spec = NodeSpec(key=key, pre=pre, post=post, input_key=input_key, output_key=output_key)
+            self._describe(spec, node)
+            self.nodes[key] = spec
+
+    def add_edge(self, src: str, dst: str, *, control: bool = True, data: bool = True) -> None:
+        """Connect two nodes.
+
+        Args:
+            src: a node's key, or START.
+            dst: a node's key, or END.
+            control: whether ``dst`` runs because of ``src``.
+            data: whether ``dst`` gets the value of ``src``.
+
+        Raises:
+            GraphBuildError: a node is not there, or the edge is already.
+        """
+        with self._build():
+            source = self._source(src)
+            self._check_target(dst, f"edge {src!r} -> {dst!r}")
+            if dst in source.sends:
+                raise GraphBuildError(f"edge {src!r} -> {dst!r} is there already; an edge is added once")
+            if not control and not data:
+                raise GraphBuildError(
+                    f"edge {src!r} -> {dst!r} has neither control nor data, so it does nothing; leave it out"
+                )
+            source.sends[dst] = Send(dst, control, data)
+
+    def add_branch(self, src: str, choose: Callable[[Any], Any], ends: Iterable[str]) -> None:
+        """Let a function choose where to go on after a node; a node may have several branches.
+
+        Args:
+            src: a node's key, or START.
+            choose: gets the node's value and returns the key of an end, or several keys, or an empty list.
+            ends: all that it may choose, END included where it may.
+
+        Raises:
+            GraphBuildError: a node is not there, or there is no end.
+        """
+        with self._build():
+            source = self._source(src)
+            keys = (ends,) if isinstance(ends, str) else tuple(dict.fromkeys(ends))
+            if not keys:
+                raise GraphBuildError(f"a branch on {src!r} has no ends; name the nodes it may choose")
+            if not callable(choose):
+                raise GraphBuildError(
+                    f"a branch on {src!r} is {choose!r}; give a function that returns the key of an end"
+                )
+            for end in keys:
+                self._check_target(end, f"branch {src!r} -> {end!r}")
+            source.branches.append(BranchPlan(choose, keys))
+
+    def compile(
+        self,
+        *,
+        store: CheckPointStore | AsyncCheckPointStore | None = None,
+        mode: str = "pregel",
+        eager: bool = True,
+        max_steps: int | None = None,
+        interrupt_before: Iterable[str] = (),
+        interrupt_after: Iterable[str] = (),
+        serializer: Serializer | None = None,
+        envelope: Envelope | None = None,
+        durability: str = "exit",
+        when_done: str = "mark",
+        name: str | None = None,
+    ) -> App:
+        """Check the whole graph and return what runs it; the graph can't be changed afterwards.
+
+        Args:
+            store: where checkpoints are kept; ``None``: the app can't be given checkpoint ids.
+            mode: ``"pregel"``: a node runs when any predecessor wrote to it, in super-steps, loops allowed; ``"dag"``:
+                a node runs once all its predecessors are done or passed over.
+            eager: in dag mode, whether a node starts the moment it is ready, or in steps.
+            max_steps: how many super-steps a run may take, pregel only; ``None``: the number of nodes + 10.
+            interrupt_before: nodes to stop before.
+            interrupt_after: nodes to stop after.
+            serializer: makes bytes of checkpoints; ``None``: a `MsgpackSerializer` with the default registry.
+            envelope: the frame round them; ``None``: an `Envelope` with its defaults.
+            durability: ``"exit"``: a checkpoint is stored when a run stops.
+            when_done: what becomes of the checkpoint of a run that finished: ``"mark"`` replaces it by a header-only
+                mark, ``"delete"`` removes it, ``"keep"`` leaves it.
+            name: what the root address is called by; ``None``: the graph's name, else ``"root"``.
+
+        Raises:
+            GraphBuildError: the graph can't run like this; the message names the nodes.
+        """
+        from blobcp.graph.compile import compile_app  # noqa: PLC0415 - the compiler reads graphs, graphs call it once
+
+        if self._failure is not None:
+            raise self._failure
+        app = compile_app(
+            self,
+            store=store,
+            mode=mode,
+            eager=eager,
+            max_steps=max_steps,
+            interrupt_before=interrupt_before,
+            interrupt_after=interrupt_after,
+            serializer=serializer,
+            envelope=envelope,
+            durability=durability,
+            when_done=when_done,
+            name=name if name is not None else self.name if self.name is not None else "root",
+        )
+        return app
+
+    def _describe(self, spec: NodeSpec, node: Callable[[Any], Any] | Graph | App) -> None:
+        from blobcp.graph.app import App  # noqa: PLC0415 - likewise
+
+        if isinstance(node, Graph):
+            spec.graph = node
+            spec.signature = Signature(node.input, node.output)
+        elif isinstance(node, App):
+            if node.store is not None:
+                raise GraphBuildError(
+                    f"node {spec.key!r} is an app with a store of its own; compile it without one to nest it, "
+                    "or call it from a function to keep its checkpoints apart"
+                )
+            spec.app = node
+            spec.signature = Signature(node.graph.input, node.graph.output)
+        else:
+            spec.call = node
+            spec.signature = signature_of(spec.key, node)
+            spec.is_async = is_async(node)
+
+    def _check_key(self, key: str) -> None:
+        if not isinstance(key, str) or not key:
+            raise GraphBuildError(f"node key {key!r} is no key; give non-empty text")
+        if key in (START, END):
+            raise GraphBuildError(f"node key {key!r} is reserved; choose another")
+        if key in self.nodes:
+            raise GraphBuildError(f"node {key!r} is there already; keys are unique within a graph")
+
+    def _source(self, key: str) -> NodeSpec:
+        if key == END:
+            raise GraphBuildError(f"{END!r} can't be a source; it is where the output goes")
+        spec = self.start if key == START else self.nodes.get(key)
+        if spec is None:
+            raise GraphBuildError(
+                f"node {key!r} is not there; add it before its edges. Known nodes: {list(self.nodes)}"
+            )
+        return spec
+
+    def _check_target(self, key: str, what: str) -> None:
+        if key == START:
+            raise GraphBuildError(f"{what}: {START!r} can't be a target; it is where the input comes in")
+        if key != END and key not in self.nodes:
+            raise GraphBuildError(f"{what}: node {key!r} is not there; add it first. Known nodes: {list(self.nodes)}")
+
+    @contextmanager
+    def _build(self) -> Iterator[None]:
+        """One build call: refused after compile and after a failed one; the first failure is the one reported."""
+        if self._failure is not None:
+            raise self._failure
+        if self.compiled:
+            raise GraphBuildError("the graph is already compiled; build a new one to change it")
+        try:
+            yield
+        except GraphBuildError as error:
+            self._failure = error
+            raise

@@ -1,0 +1,89 @@
+"""What a node's function says of itself: whether it is async, and what it takes and gives."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from blobcp.errors import GraphBuildError
+
+__all__ = ["Signature", "is_async", "signature_of", "type_name", "zero_of"]
+
+_ZEROS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The annotations of a node's one parameter and of its result; ``Any`` where there is none that can be resolved."""
+
+    takes: Any = Any
+    gives: Any = Any
+
+
+def is_async(call: Callable[..., Any]) -> bool:
+    """Tell whether calling this gives something to await."""
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+def signature_of(key: str, call: Callable[..., Any]) -> Signature:
+    """Read a node function's annotations.
+
+    Args:
+        key: the node's key, for messages.
+        call: the function.
+
+    Raises:
+        GraphBuildError: it can't be called with one value, or it is a generator.
+    """
+    if not callable(call):
+        raise GraphBuildError(f"node {key!r} is {call!r}; give a function that takes one value, or a Graph")
+    function = _function_behind(call)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise GraphBuildError(f"node {key!r} is a generator function; return one value")
+    try:
+        parameters = inspect.signature(call)
+    except ValueError:  # a builtin that does not tell
+        return Signature()
+    try:
+        parameters.bind(None)
+    except TypeError as error:
+        raise GraphBuildError(
+            f"node {key!r} can't be called with one value ({error}); its signature is {parameters}"
+        ) from None
+    hints = _hints(function)
+    first = next(iter(parameters.parameters), "")
+    return Signature(takes=hints.get(first, Any), gives=hints.get("return", Any))
+
+
+def zero_of(annotation: Any) -> Any:
+    """Return what a node of this input type is handed where nothing was sent: ``""``, 0, 0.0, ``False`` or ``None``."""
+    return _ZEROS.get(annotation)
+
+
+def type_name(annotation: Any) -> str:
+    """Return an annotation as a person would write it."""
+    return (
+        annotation.__qualname__ if isinstance(annotation, type) and not typing.get_args(annotation) else str(annotation)
+    )
+
+
+def _function_behind(call: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(call, functools.partial):
+        call = call.func
+    if inspect.isroutine(call) or inspect.isclass(call):
+        return call
+    return type(call).__call__
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Resolve annotations; names that only exist inside an enclosing function stand for ``Any``."""
+    if inspect.isclass(function):
+        return {"return": function}
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, AttributeError):
+        return {}

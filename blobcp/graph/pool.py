@@ -1,0 +1,47 @@
+"""Running one node function, and the threads that node functions run in."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from types import CoroutineType
+from typing import Any, Final
+
+from blobcp.graph.effects import Visit
+
+__all__ = ["make_pool", "refuse_coroutine", "run_visit"]
+
+MAX_THREADS: Final = 1024
+"""Far above what a step has nodes; the pool only starts as many threads as there are tasks at once."""
+
+
+def make_pool() -> ThreadPoolExecutor:
+    """Return a pool for one run. ``concurrency`` bounds what is handed to it, so it need not."""
+    return ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="blobcp")
+
+
+def run_visit(visit: Visit, task: object | None = None) -> None:
+    """Run a node function in this thread; the visit then has its result or its error.
+
+    Args:
+        visit: what to run.
+        task: the asyncio task that the caller runs in, if any.
+    """
+    node = visit.task.node
+    visit.scope.enter(task)
+    try:
+        result = visit.context.run(node.call, visit.value)  # type: ignore[arg-type]
+        visit.result = refuse_coroutine(result)
+    except BaseException as error:
+        visit.error = error
+
+
+def refuse_coroutine(result: Any) -> Any:
+    """Return a result that is none; a coroutine means that the function was not seen to be async.
+
+    Raises:
+        TypeError: it is a coroutine.
+    """
+    if type(result) is CoroutineType:
+        result.close()
+        raise TypeError("returned a coroutine although it is no `async def`; wrap the call in an async function")
+    return result

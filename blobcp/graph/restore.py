@@ -1,0 +1,140 @@
+"""Back from a checkpoint to a run: lay stored channels over the compiled graph, and say which nodes run again.
+
+Every name that a checkpoint holds must be in the graph that loads it. A graph may have grown since; what is gone is
+an error that names it, before any node runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from blobcp.checkpoint import Address, Checkpoint, InterruptState
+from blobcp.errors import CheckpointMismatchError
+from blobcp.graph.channel import ChannelMisfit
+from blobcp.graph.plan import END, GraphPlan
+from blobcp.graph.run import GraphRun, Parked, Task
+from blobcp.graph.state import StateCell
+from blobcp.points import Signal, unflatten
+from blobcp.scope import Frame, Resumption
+
+__all__ = ["Restorer"]
+
+
+class Restorer:
+    """Builds the runs of one loaded checkpoint.
+
+    Args:
+        checkpoint_id: for messages.
+        root: the root's checkpoint, which has the interrupts of the whole tree.
+        resumption: the stored points and what was answered now.
+    """
+
+    def __init__(self, checkpoint_id: str, root: Checkpoint, resumption: Resumption) -> None:
+        self._id = checkpoint_id
+        self._resumption = resumption
+        self._signals: Mapping[str, Signal] = {
+            signal.id: signal
+            for tree in unflatten(root.interrupt_id_to_address, root.interrupt_id_to_state)
+            for signal in tree.walk()
+        }
+        self._states: Mapping[str, InterruptState] = root.interrupt_id_to_state
+
+    def restore(self, plan: GraphPlan, stored: Checkpoint, frame: Frame, parent: Task | None = None) -> GraphRun:
+        """Return the run of one graph as it was stored, with the nodes that run now in ``ready``.
+
+        Raises:
+            CheckpointMismatchError: the checkpoint names something that the graph does not have.
+        """
+        run = GraphRun(plan, frame, parent)
+        self._check_names(run, stored)
+        self._load_channels(run, stored)
+        run.touch_all()
+        for key, node in plan.nodes.items():
+            if key in stored.rerun_nodes and self._stays_pending(frame.address.child("node", key)):
+                run.parked[key] = self._park(key, stored, frame.address.child("node", key))
+            elif key in stored.inputs or key in stored.rerun_nodes:
+                task = Task(run, node, stored.inputs.get(key, node.zero), skip_pre=key in stored.skip_pre_handler)
+                run.ready.append(task)
+                if key in stored.sub_graphs:
+                    run.children[key] = self._restore_nested(task, stored.sub_graphs[key])
+        return run
+
+    def cell(self, plan: GraphPlan, stored: Checkpoint, path: Sequence[str]) -> StateCell | None:
+        """Return the cell of a stored state.
+
+        Raises:
+            CheckpointMismatchError: the graph has no state, or one of another class.
+        """
+        where = "/".join(path) or plan.name
+        if plan.make_state is None:
+            if stored.state is not None:
+                raise self._mismatch(
+                    f"holds a state of class {type(stored.state).__qualname__} for graph {where!r}, which has none"
+                )
+            return None
+        if stored.state is None:
+            raise self._mismatch(f"holds no state for graph {where!r}, which has one")
+        if plan.state_type is not None and not isinstance(stored.state, plan.state_type):
+            raise self._mismatch(
+                f"holds a state of class {type(stored.state).__qualname__} for graph {where!r}, "
+                f"whose state is of class {plan.state_type.__qualname__}"
+            )
+        return StateCell(stored.state)
+
+    def _restore_nested(self, task: Task, stored: Checkpoint) -> GraphRun:
+        plan, outer = task.node.graph, task.run.frame
+        if plan is None:
+            raise self._mismatch(f"is inside a nested graph at node {'/'.join(task.path)}, which is a function now")
+        address = outer.address.child("node", task.node.key)
+        frame = Frame(address, self.cell(plan, stored, task.path), outer, outer.claims, outer.resumption)
+        return self.restore(plan, stored, frame, task)
+
+    def _stays_pending(self, address: Address) -> bool:
+        return self._resumption.targeted and not self._resumption.names(address)
+
+    def _park(self, key: str, stored: Checkpoint, address: Address) -> Parked:
+        return Parked(
+            signals=[signal for signal in self._signals.values() if self._is_outermost(signal, address)],
+            value=stored.inputs.get(key),
+            has_value=key in stored.inputs,
+            skip_pre=key in stored.skip_pre_handler,
+            sub_graph=stored.sub_graphs.get(key),
+        )
+
+    def _is_outermost(self, signal: Signal, address: Address) -> bool:
+        """Tell whether a signal is of a node and not passed on by another of the same node."""
+        if not address.covers(signal.address):
+            return False
+        parent = self._signals.get(self._states[signal.id].parent or "")
+        return parent is None or not address.covers(parent.address)
+
+    def _check_names(self, run: GraphRun, stored: Checkpoint) -> None:
+        known = run.plan.nodes
+        places: tuple[tuple[str, Sequence[str]], ...] = (
+            ("node to run again", stored.rerun_nodes),
+            ("stored input", list(stored.inputs)),
+            ("nested graph", list(stored.sub_graphs)),
+            ("channel", [key for key in stored.channels if key != END]),
+        )
+        for what, keys in places:
+            for key in keys:
+                if key not in known:
+                    where = "/".join(run.path) or run.plan.name
+                    raise self._mismatch(
+                        f"names {what} {key!r}, which graph {where!r} does not have; its nodes are {list(known)}"
+                    )
+
+    def _load_channels(self, run: GraphRun, stored: Checkpoint) -> None:
+        for key, channel in stored.channels.items():
+            try:
+                run.channels[key].load(channel)
+            except ChannelMisfit as misfit:
+                where = "/".join([*run.path, key])
+                raise self._mismatch(f"does not fit the graph: channel {where!r} {misfit}") from None
+
+    def _mismatch(self, problem: str) -> CheckpointMismatchError:
+        return CheckpointMismatchError(
+            f"checkpoint {self._id!r} {problem}; what is stored was not changed; "
+            "load it with the graph that wrote it, or migrate it",
+            checkpoint_id=self._id,
+        )

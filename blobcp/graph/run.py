@@ -1,0 +1,474 @@
+"""The machine: which nodes run next, when a run is over, what a checkpoint of it looks like.
+
+It is pure. It does no I/O, starts no thread, reads no clock, makes no ids and calls no user code but the merge
+functions of values. A driver tells it what happened to a task (`Machine.finished`, `interrupted`, `failed`) and asks what
+to do (`Machine.take`); when nothing is left to do, `Machine.outcome` says how the run ended. At any moment
+`Machine.checkpoint` says how it could be continued.
+
+A nested graph is a `GraphRun` inside the machine, not a machine of its own: one driver serves all levels, so that a
+limit on concurrency counts once and a checkpoint is one consistent cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blobcp.checkpoint import Checkpoint
+from blobcp.errors import MaxStepsError, MergeError, NothingToRunError, RunError, ValueMismatchError
+from blobcp.graph.channel import Channel, make_channel
+from blobcp.graph.plan import END, START, GraphPlan, NodePlan
+from blobcp.graph.state import StateCell
+from blobcp.points import Signal
+from blobcp.scope import Frame
+from blobcp.stream.merge import merge_values
+
+__all__ = ["Failed", "Finished", "GraphRun", "Machine", "Outcome", "Parked", "Paused", "Task"]
+
+
+class Task:
+    """One visit of a node.
+
+    Attributes:
+        run: the graph it is in.
+        node: the node.
+        value: what arrived for it; for a nested graph that has finished, what that graph gave.
+        original: gives the value as it was before anything could change it; what a checkpoint keeps.
+        skip_pre: whether the pre-handler has run already.
+        leaving: whether a nested graph has finished, so that only what comes after a node is left to do.
+    """
+
+    __slots__ = ("leaving", "node", "original", "run", "skip_pre", "value")
+
+    def __init__(self, run: GraphRun, node: NodePlan, value: Any, *, skip_pre: bool = False) -> None:
+        self.run = run
+        self.node = node
+        self.value = value
+        self.original: Callable[[], Any] | None = None
+        self.skip_pre = skip_pre
+        self.leaving = False
+
+    @property
+    def path(self) -> list[str]:
+        """The keys from the root graph to the node."""
+        return [*self.run.path, self.node.key]
+
+    def input(self) -> Any:
+        """Return the value to run again with."""
+        return self.value if self.original is None else self.original()
+
+
+@dataclass(slots=True)
+class Parked:
+    """A stopped node that nobody asked to run again: kept as it was stored."""
+
+    signals: list[Signal]
+    value: Any = None
+    has_value: bool = False
+    skip_pre: bool = False
+    sub_graph: Checkpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """END was reached with this value."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The run stopped on purpose; the tree of signals starts at the root graph."""
+
+    signal: Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run failed; the first error in declaration order, then the others."""
+
+    errors: Sequence[RunError]
+
+
+Outcome = Finished | Paused | Failed
+
+
+class GraphRun:
+    """One graph instance of a run."""
+
+    __slots__ = (
+        "_touched", "after_hits", "before_hits", "channels", "children", "frame", "last_completed", "parent", "parked",
+        "path", "plan", "ready", "running", "steps", "stopped",
+    )  # fmt: skip
+
+    def __init__(self, plan: GraphPlan, frame: Frame, parent: Task | None) -> None:
+        self.plan = plan
+        self.frame = frame
+        self.parent = parent
+        self.path: tuple[str, ...] = (*parent.run.path, parent.node.key) if parent else ()
+        self.channels: dict[str, Channel] = {
+            key: make_channel(plan.mode, plan.control[key], plan.data[key]) for key in (*plan.nodes, END)
+        }
+        self.running: dict[str, Task] = {}
+        self.ready: list[Task] = []
+        self.stopped: dict[str, tuple[Task, list[Signal]]] = {}
+        self.parked: dict[str, Parked] = {}
+        self.children: dict[str, GraphRun] = {}
+        self.before_hits: list[str] = []
+        self.after_hits: list[str] = []
+        self.last_completed: list[str] = []
+        self.steps = 0
+        self._touched: dict[str, None] = {}
+
+    def deliver(self, node: NodePlan, value: Any, chosen: Sequence[Sequence[str]]) -> None:
+        """Hand a finished node's value to its successors, and pass over the ends that no branch chose."""
+        channels = self.channels
+        key = node.key
+        for send in node.sends:
+            channel = channels[send.target]
+            if send.data:
+                channel.put(key, value)
+            if send.control:
+                channel.fire(key)
+            self._touched[send.target] = None
+        if node.branches:
+            self._deliver_branches(node, value, {target for targets in chosen for target in targets})
+
+    def _deliver_branches(self, node: NodePlan, value: Any, chosen: set[str]) -> None:
+        direct = {send.target: send for send in node.sends}
+        for end in dict.fromkeys(end for branch in node.branches for end in branch.ends):
+            send = direct.get(end)
+            if end in chosen:
+                self.channels[end].put(node.key, value)
+                self.channels[end].fire(node.key)
+            elif send is None or not send.control:
+                self._skip(end, node.key, data=send is None or not send.data)
+            self._touched[end] = None
+
+    def _skip(self, target: str, source: str, *, data: bool) -> None:
+        """Pass over a node, and over all that only it could have reached."""
+        pending = [(target, source, data)]
+        while pending:
+            at, by, without_data = pending.pop()
+            self._touched[at] = None
+            if not self.channels[at].skip(by, data=without_data) or at == END:
+                continue
+            node = self.plan.nodes[at]
+            ends = [end for branch in node.branches for end in branch.ends]
+            pending.extend((end, at, True) for end in dict.fromkeys([*(send.target for send in node.sends), *ends]))
+
+    def take_ready(self) -> list[Task]:
+        """Take the nodes that may run now out of their channels, in declaration order.
+
+        Raises:
+            MergeError: values that meet at a node can't be merged.
+        """
+        touched, self._touched = self._touched, {}
+        keys = [key for key in touched if key != END and self.channels[key].ready()]
+        if len(keys) > 1:
+            keys.sort(key=self.plan.order.__getitem__)
+        nodes = self.plan.nodes
+        return [Task(self, nodes[key], self._merged(key, nodes[key].zero)) for key in keys]
+
+    def end_value(self) -> Any:
+        """Return what reached END; it stays in its channel, so that a checkpoint can still tell it."""
+        channel = self.channels[END]
+        return self._merge(END, channel.values) if channel.values else None
+
+    def _merged(self, key: str, zero: Any) -> Any:
+        values = self.channels[key].take()
+        return self._merge(key, values) if values else zero
+
+    def _merge(self, key: str, values: dict[str, Any]) -> Any:
+        if len(values) == 1:
+            return next(iter(values.values()))
+        in_order = {source: values[source] for source in self.plan.data[key] if source in values}
+        try:
+            return merge_values(in_order)
+        except MergeError as error:
+            error.path = [*self.path, key]
+            error.args = (f"{'/'.join(error.path)}: {error}",)
+            raise
+
+    def end_ready(self) -> bool:
+        """Whether END was reached."""
+        return self.channels[END].ready()
+
+    @property
+    def halted(self) -> bool:
+        """Whether something happened in this graph after which no further node may start."""
+        return bool(self.stopped or self.before_hits or self.after_hits)
+
+    def touch_all(self) -> None:
+        """Look at every channel again; for a graph that was just loaded."""
+        self._touched = dict.fromkeys(self.channels)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return this graph as it stands; interrupts are kept by the root alone."""
+        cell = self.frame.cell
+        stored = Checkpoint(
+            state=cell.state if isinstance(cell, StateCell) else None,
+            channels={key: channel.dump() for key, channel in self.channels.items()},
+            before_nodes=list(self.before_hits),
+            after_nodes=list(self.after_hits),
+        )
+        for key in self.plan.nodes:
+            if key in self.stopped:
+                self._store_task(stored, self.stopped[key][0], rerun=True)
+            elif key in self.parked:
+                _store_parked(stored, key, self.parked[key])
+            elif key in self.running:
+                self._store_task(stored, self.running[key], rerun=key in self.children)
+        for task in self.ready:
+            stored.inputs[task.node.key] = task.input()
+        return stored
+
+    def _store_task(self, stored: Checkpoint, task: Task, *, rerun: bool) -> None:
+        key = task.node.key
+        child = self.children.get(key)
+        if rerun:
+            stored.rerun_nodes.append(key)
+        if child is not None:
+            stored.sub_graphs[key] = child.checkpoint()
+            stored.skip_pre_handler[key] = True
+        else:
+            stored.inputs[key] = task.input()
+
+
+def _store_parked(stored: Checkpoint, key: str, parked: Parked) -> None:
+    stored.rerun_nodes.append(key)
+    if parked.sub_graph is not None:
+        stored.sub_graphs[key] = parked.sub_graph
+    if parked.skip_pre:
+        stored.skip_pre_handler[key] = True
+    if parked.has_value:
+        stored.inputs[key] = parked.value
+
+
+class Machine:
+    """A run of a root graph and all that is nested in it.
+
+    Args:
+        root: the root graph's run.
+        new_id: makes an id for a point; handed in, since the machine makes none itself.
+        max_steps: a limit for the root graph in this run, in place of the compiled one.
+    """
+
+    def __init__(self, root: GraphRun, new_id: Callable[[], str], max_steps: int | None = None) -> None:
+        self.root = root
+        self.outcome: Outcome | None = None
+        self._new_id = new_id
+        self._max_steps = root.plan.max_steps if max_steps is None else max_steps
+        self._outbox: list[Task] = []
+        self._in_hand = 0
+        self._errors: list[tuple[tuple[int, ...], RunError]] = []
+
+    def take(self) -> list[Task]:
+        """Return the tasks to start now, in order; each must be reported once, by one of the three methods below."""
+        tasks, self._outbox = self._outbox, []
+        self._in_hand += len(tasks)
+        return tasks
+
+    @property
+    def failing(self) -> bool:
+        """Whether the run has failed and only waits for what is still under way."""
+        return bool(self._errors)
+
+    def begin(self, run: GraphRun, value: Any, chosen: Sequence[Sequence[str]]) -> None:
+        """Start a graph with its input, and what START's branches chose."""
+        run.deliver(run.plan.start, value, chosen)
+        run.last_completed = [START]
+        self._advance(run)
+
+    def enter(self, task: Task, run: GraphRun) -> None:
+        """Go into a nested graph; the task stays under way until that graph is over."""
+        self._in_hand -= 1
+        task.run.children[task.node.key] = run
+
+    def resume(self, run: GraphRun) -> None:
+        """Go on with a graph that was loaded, and with the nested graphs that it was inside."""
+        tasks, run.ready = run.ready, []
+        if not tasks:
+            self._advance(run)
+            return
+        self._count_step(run)
+        run.running.update((task.node.key, task) for task in tasks)
+        for task in tasks:
+            child = run.children.get(task.node.key)
+            if child is None:
+                self._outbox.append(task)
+            else:
+                self.resume(child)
+
+    def finished(self, task: Task, value: Any, chosen: Sequence[Sequence[str]]) -> None:
+        """Take a node's result, and what its branches chose."""
+        self._in_hand -= 1
+        run, node = task.run, task.node
+        del run.running[node.key]
+        if node.graph is not None:
+            run.children.pop(node.key, None)
+        if self._errors:
+            self._settle()
+            return
+        run.deliver(node, value, chosen)
+        run.last_completed.append(node.key)
+        if node.stop_after:
+            run.after_hits.append(node.key)
+        self._advance(run)
+
+    def dropped(self, task: Task) -> None:
+        """Note that a task was not run, because the run is failing."""
+        self._in_hand -= 1
+        del task.run.running[task.node.key]
+        self._settle()
+
+    def interrupted(self, task: Task, signals: Sequence[Signal]) -> None:
+        """Note that a node stopped by itself."""
+        self._in_hand -= 1
+        self._stop(task, signals)
+
+    def failed(self, task: Task, error: RunError) -> None:
+        """Note that a node failed; the run ends with it once what is under way has ended."""
+        self._in_hand -= 1
+        task.run.running.pop(task.node.key, None)
+        self._fail(task.run, error, task.node)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the whole run as it stands."""
+        return self.root.checkpoint()
+
+    def _advance(self, run: GraphRun) -> None:
+        try:
+            if run.plan.mode == "dag":
+                self._advance_dag(run)
+            else:
+                self._advance_pregel(run)
+        except RunError as error:
+            self._fail(run, error, None)
+
+    def _advance_pregel(self, run: GraphRun) -> None:
+        if run.running:
+            return
+        if run.stopped or run.parked:
+            self._pause(run)
+            return
+        if run.end_ready():
+            self._pause(run) if run.after_hits else self._finish(run)
+            return
+        tasks = run.take_ready()
+        if not tasks:
+            raise _nothing_to_run(run)
+        run.before_hits.extend(task.node.key for task in tasks if task.node.stop_before)
+        if run.halted:
+            run.ready = tasks
+            self._pause(run)
+            return
+        self._start(run, tasks)
+
+    def _advance_dag(self, run: GraphRun) -> None:
+        ready = run.take_ready()
+        run.before_hits.extend(task.node.key for task in ready if task.node.stop_before)
+        run.ready.extend(ready)
+        if run.ready and not run.halted and (run.plan.eager or not run.running):
+            tasks, run.ready = run.ready, []
+            self._start(run, tasks)
+        if run.running:
+            return
+        if run.halted or run.parked:
+            self._pause(run)
+        elif run.end_ready():
+            self._finish(run)
+        else:
+            raise _nothing_to_run(run)
+
+    def _start(self, run: GraphRun, tasks: Sequence[Task]) -> None:
+        self._count_step(run)
+        run.last_completed = []
+        for task in tasks:
+            run.running[task.node.key] = task
+        self._outbox.extend(tasks)
+
+    def _count_step(self, run: GraphRun) -> None:
+        if run.plan.mode == "pregel":
+            limit = run.plan.max_steps if run.parent else self._max_steps
+            if run.steps >= limit:
+                raise MaxStepsError(_too_many_steps(run, limit), path=run.path)
+        run.steps += 1
+
+    def _finish(self, run: GraphRun) -> None:
+        value = run.end_value()
+        if run.plan.gives is not None and not run.plan.gives(value):
+            raise ValueMismatchError(_wrong_output(run, value), path=run.path)
+        if run.parent is None:
+            self.outcome = Finished(value)
+            return
+        task = run.parent
+        task.leaving = True
+        task.value = value
+        self._outbox.append(task)
+
+    def _pause(self, run: GraphRun) -> None:
+        signals: list[Signal] = []
+        for key in run.plan.nodes:
+            if key in run.stopped:
+                signals.extend(run.stopped[key][1])
+            elif key in run.parked:
+                signals.extend(run.parked[key].signals)
+        signal = Signal(id=self._new_id(), address=run.frame.address, children=signals, of_graph=True)
+        if run.parent is None:
+            self.outcome = Paused(signal)
+        else:
+            self._stop(run.parent, [signal])
+
+    def _stop(self, task: Task, signals: Sequence[Signal]) -> None:
+        run = task.run
+        del run.running[task.node.key]
+        run.stopped[task.node.key] = (task, list(signals))
+        if self._errors:
+            self._settle()
+        else:
+            self._advance(run)
+
+    def _fail(self, run: GraphRun, error: RunError, node: NodePlan | None) -> None:
+        self._errors.append((_place(run, node), error))
+        self._outbox.clear()
+        self._settle()
+
+    def _settle(self) -> None:
+        """End a failed run once nothing is under way."""
+        if not self._in_hand:
+            self.outcome = Failed([error for _, error in sorted(self._errors, key=lambda at: at[0])])
+
+
+def _place(run: GraphRun, node: NodePlan | None) -> tuple[int, ...]:
+    """Return where in the declaration order of the whole tree something is."""
+    above = _place(run.parent.run, run.parent.node) if run.parent else ()
+    return above if node is None else (*above, node.index)
+
+
+def _where(run: GraphRun) -> str:
+    return f"graph {'/'.join(run.path)}" if run.path else f"graph {run.plan.name!r}"
+
+
+def _nothing_to_run(run: GraphRun) -> NothingToRunError:
+    return NothingToRunError(
+        f"{_where(run)} has nothing left to run and END was not reached; last completed nodes: {run.last_completed}",
+        path=run.path,
+        last_completed=run.last_completed,
+    )
+
+
+def _too_many_steps(run: GraphRun, limit: int) -> str:
+    return (
+        f"{_where(run)} was not finished after max_steps={limit} super-steps; "
+        "give a larger max_steps if the loop is meant to be that long"
+    )
+
+
+def _wrong_output(run: GraphRun, value: Any) -> str:
+    sources = ", ".join(run.channels[END].values) or "no node"
+    return (
+        f"{_where(run)} is declared to return {run.plan.gives_name} and got {type(value).__qualname__} from {sources}; "
+        "check what that returns"
+    )

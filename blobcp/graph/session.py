@@ -1,0 +1,279 @@
+"""One run from its first task to its outcome, between the machine that decides and the driver that does.
+
+A session asks the machine for tasks, prepares each (its context, its pre-handler, its input), lets the driver run
+the node functions, and tells the machine what came of them. It knows nothing of stores; that is `run_stored`'s part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextvars import Context, copy_context
+from typing import Any, Final
+
+from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError
+from blobcp.graph.effects import Call, Effect, Launch, Next, Visit
+from blobcp.graph.plan import Checker, GraphPlan, NodePlan
+from blobcp.graph.run import GraphRun, Machine, Outcome, Task
+from blobcp.graph.state import StateCell
+from blobcp.interrupt import signal_of
+from blobcp.points import Signal
+from blobcp.scope import CURRENT, Entry, Frame, InterruptSignal, Scope, new_id
+
+__all__ = ["Session", "Snapshot", "Steps", "make_cell"]
+
+Steps = Generator[Effect, Any, Any]
+Snapshot = Callable[[Any], Callable[[], Any] | None]
+"""Keeps a value as it is now; returns what gives it back, or ``None`` where the value can't change."""
+
+CAUGHT: Final = (Exception, InterruptSignal, BaseExceptionGroup)
+"""What user code may end with and be told of; anything else (KeyboardInterrupt, cancellation) ends the driver."""
+
+_NEXT: Final = Next()
+
+
+class Session:
+    """Runs one machine.
+
+    Args:
+        machine: the run, begun or resumed.
+        snapshot: keeps inputs as they were, for a run that may be stored; ``None`` for one that is not.
+        concurrency: how many node functions may run at once; ``None`` for any number.
+
+    Attributes:
+        answered: the points that were answered in nodes which stopped again; they are kept with the checkpoint.
+    """
+
+    def __init__(self, machine: Machine, snapshot: Snapshot | None, concurrency: int | None) -> None:
+        self._machine = machine
+        self._snapshot = snapshot
+        self._limit = concurrency
+        self._waiting: deque[Visit] = deque()
+        self._flying = 0
+        self.answered: list[Entry] = []
+
+    def start(self, run: GraphRun, value: Any, context: Context) -> Steps:
+        """Begin a graph with its input.
+
+        Raises:
+            RunError: the input is not of the declared type, or a branch on START failed.
+        """
+        plan = run.plan
+        if plan.takes is not None and not plan.takes(value):
+            raise ValueMismatchError(_wrong_input(run, value), path=run.path)
+        chosen = (yield from self._choose(plan.start, run.path, value, context)) if plan.start.branches else ()
+        if run.parent is not None:
+            if self._machine.failing:
+                self._machine.dropped(run.parent)
+                return
+            self._machine.enter(run.parent, run)
+        self._machine.begin(run, value, chosen)
+
+    def run(self) -> Generator[Effect, Any, Outcome]:
+        """Run until there is an outcome."""
+        machine = self._machine
+        waiting = self._waiting
+        while machine.outcome is None:
+            tasks = machine.take()
+            for task in tasks:
+                yield from self._prepare(task)
+            if tasks:
+                continue
+            if waiting and (self._limit is None or self._flying < self._limit):
+                yield self._launch()
+                continue
+            if not self._flying:
+                raise RuntimeError("the machine has no outcome and nothing is under way")
+            visit = yield _NEXT
+            self._flying -= 1
+            yield from self._conclude(visit)
+        return machine.outcome
+
+    def _launch(self) -> Launch:
+        room = len(self._waiting) if self._limit is None else self._limit - self._flying
+        visits = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
+        self._flying += len(visits)
+        return Launch(visits)
+
+    def _prepare(self, task: Task) -> Steps:
+        """Get a task ready to be run: keep its input, run its pre-handler, go into it if it is a graph."""
+        node, run = task.node, task.run
+        scope = Scope(run.frame, node.key)
+        context = copy_context()
+        context.run(CURRENT.set, scope)
+        visit = Visit(task, scope, context)
+        if task.leaving:
+            yield from self._leave(visit, task.value)
+            return
+        if self._snapshot is not None:
+            task.original = self._snapshot(task.value)
+        try:
+            value = task.value
+            if node.pre is not None and not task.skip_pre:
+                value = yield from self._handle(node.pre, value, visit)
+            if node.input_key is not None:
+                value = _item(value, node.input_key, task)
+            if node.takes is not None and not node.takes(value):
+                raise ValueMismatchError(_mismatch(task, "takes", node.takes_name, value), path=task.path)
+            if node.graph is not None:
+                yield from self._enter(visit, node.graph, value)
+                return
+        except CAUGHT as error:
+            self._report(visit, error)
+            return
+        visit.value = value
+        self._waiting.append(visit)
+
+    def _enter(self, visit: Visit, plan: GraphPlan, value: Any) -> Steps:
+        task, outer = visit.task, visit.task.run.frame
+        cell = yield from make_cell(plan, task.path, visit.context)
+        frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
+        yield from self.start(GraphRun(plan, frame, task), value, visit.context)
+
+    def _conclude(self, visit: Visit) -> Steps:
+        """Take what a node function came to: check it, run the post-handler, ask the branches, tell the machine."""
+        task, error = visit.task, visit.error
+        node = task.node
+        if error is not None or visit.scope.raised:
+            self._report(visit, error if error is None or _signals(error) else _node_error(task.path, error))
+            return
+        value = visit.result
+        if node.gives is not None and not node.gives(value):
+            wrong = ValueMismatchError(_mismatch(task, "is declared to return", node.gives_name, value), path=task.path)
+            self._report(visit, wrong)
+            return
+        yield from self._leave(visit, value)
+
+    def _leave(self, visit: Visit, value: Any) -> Steps:
+        """Do what comes after a node's own work."""
+        task = visit.task
+        node = task.node
+        chosen: Sequence[Sequence[str]] = ()
+        try:
+            if node.output_key is not None:
+                value = {node.output_key: value}
+            if node.post is not None:
+                value = yield from self._handle(node.post, value, visit)
+            if node.branches:
+                chosen = yield from self._choose(node, task.run.path, value, visit.context)
+        except CAUGHT as error:
+            self._report(visit, error)
+            return
+        if visit.scope.raised:
+            self._report(visit, None)
+            return
+        visit.scope.closed = True
+        self._machine.finished(task, value, chosen)
+
+    def _handle(self, handler: Callable[[Any, Any], Any], value: Any, visit: Visit) -> Steps:
+        cell = visit.task.run.frame.cell
+        assert isinstance(cell, StateCell), "handlers are refused at build time on a graph without state"
+        call = Call(handler, (value, cell.state), visit.context, cell.lock)
+        return (yield from _user_code(call, visit.task.path))
+
+    def _choose(self, node: NodePlan, path: Sequence[str], value: Any, context: Context) -> Steps:
+        """Return, per branch of a node, the ends it chose."""
+        chosen: list[list[str]] = []
+        for branch in node.branches:
+            answer = yield from _user_code(Call(branch.choose, (value,), context), [*path, node.key])
+            keys = [answer] if isinstance(answer, str) else _keys(answer, node, path)
+            for key in keys:
+                if key not in branch.ends:
+                    where = "/".join([*path, node.key])
+                    raise BranchError(
+                        f"a branch on {where} chose {key!r}, which is not among its ends {list(branch.ends)}",
+                        path=[*path, node.key],
+                    )
+            chosen.append(keys)
+        return chosen
+
+    def _report(self, visit: Visit, error: BaseException | None) -> None:
+        """Tell the machine that a node stopped or failed."""
+        visit.scope.closed = True
+        stops = stops_of(visit.scope, error)
+        if stops:
+            self.answered.extend(visit.scope.answered)
+            self._machine.interrupted(visit.task, stops)
+        else:
+            assert isinstance(error, RunError), "user code's own exceptions are wrapped where it is called"
+            self._machine.failed(visit.task, error)
+
+
+def _user_code(call: Call, path: Sequence[str]) -> Steps:
+    """Let the driver call user code; what it raises becomes a `NodeError`, unless it is a stop."""
+    try:
+        return (yield call)
+    except CAUGHT as error:
+        if _signals(error):
+            raise
+        raise _node_error(path, error) from error
+
+
+def stops_of(scope: Scope, error: BaseException | None) -> list[Signal]:
+    """Return the signals that a node ended with; none where it failed in an ordinary way.
+
+    A question that was asked and then swallowed (by ``except BaseException``, by ``gather(return_exceptions=True)``)
+    still stops the run: somebody is meant to answer it. Signals from inside the node go below one of the node's own.
+    """
+    found = list(scope.raised)
+    if error is not None:
+        ended_by = _signals(error)
+        if not ended_by:
+            return []
+        found.extend(signal for signal in ended_by if not any(signal is known for known in found))
+    own = [signal for signal in found if signal.address == scope.address]
+    inside = [signal for signal in found if signal.address != scope.address]
+    if inside:
+        own.append(Signal(id=new_id(), address=scope.address, children=inside))
+    return own
+
+
+def _signals(error: BaseException) -> list[Signal]:
+    if isinstance(error, BaseExceptionGroup):
+        parts = [_signals(part) for part in error.exceptions]
+        return [signal for part in parts for signal in part] if all(parts) else []
+    signal = signal_of(error)
+    return [signal] if signal else []
+
+
+def make_cell(plan: GraphPlan, path: Sequence[str], context: Context) -> Generator[Effect, Any, StateCell | None]:
+    """Make a graph's fresh state."""
+    if plan.make_state is None:
+        return None
+    return StateCell((yield from _user_code(Call(plan.make_state, (), context), path)))
+
+
+def _node_error(path: Sequence[str], error: BaseException) -> NodeError:
+    where = f"node {'/'.join(path)}" if path else "the root graph"
+    failed = NodeError(f"{where} failed: {type(error).__name__}: {error}", path=path)
+    failed.__cause__ = error
+    return failed
+
+
+def _keys(answer: Any, node: NodePlan, path: Sequence[str]) -> list[str]:
+    try:
+        return list(answer)
+    except TypeError:
+        where = "/".join([*path, node.key])
+        raise BranchError(
+            f"a branch on {where} returned {type(answer).__qualname__}; return a node key or several",
+            path=[*path, node.key],
+        ) from None
+
+
+def _item(value: Any, key: str, task: Task) -> Any:
+    if not isinstance(value, dict):
+        raise ValueMismatchError(_mismatch(task, f"takes key {key!r} of", "a dict", value), path=task.path)
+    if key not in value:
+        where = "/".join(task.path)
+        raise ValueMismatchError(f"node {where} takes key {key!r}, and what arrived has {list(value)}", path=task.path)
+    return value[key]
+
+
+def _mismatch(task: Task, verb: str, wanted: str, value: Any) -> str:
+    return f"node {'/'.join(task.path)} {verb} {wanted} and got {type(value).__qualname__}"
+
+
+def _wrong_input(run: GraphRun, value: Any) -> str:
+    where = f"graph {'/'.join(run.path)}" if run.path else f"graph {run.plan.name!r}"
+    return f"{where} takes {run.plan.takes_name} and got {type(value).__qualname__}"

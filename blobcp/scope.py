@@ -1,0 +1,314 @@
+"""What running node code can see of its run, through one context variable.
+
+A :class:`Frame` stands for one graph instance of a run, a :class:`Scope` for one visit of a node (or of a place inside
+it). A :class:`Resumption` is what a loaded checkpoint knows of the points it had stopped at, and what was answered now.
+The public functions over all this are in :mod:`blobcp.interrupt` and :mod:`blobcp.graph.state`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+from uuid import uuid4
+
+from blobcp.checkpoint import Address, InterruptState
+from blobcp.errors import OutsideNodeError
+from blobcp.points import Signal
+
+__all__ = [
+    "NO_DATA",
+    "Entry",
+    "Frame",
+    "InterruptSignal",
+    "NoData",
+    "Resumption",
+    "RunClaims",
+    "Scope",
+    "current_scope",
+]
+
+
+class NoData(Enum):
+    """The type of :data:`NO_DATA`."""
+
+    NO_DATA = "NO_DATA"
+
+    def __repr__(self) -> str:
+        return "NO_DATA"
+
+
+NO_DATA: Final = NoData.NO_DATA
+"""As an answer: run the point again without giving it data. Any other value, ``None`` included, is data."""
+
+
+class InterruptSignal(BaseException):
+    """The stop signal on its way out of a node.
+
+    It is no ``Exception``, so that a node's ``except Exception`` round a tool call can't turn a question to a person
+    into "the tool failed". Let it pass; code that runs several things and collects their signals raises
+    :func:`blobcp.composite_interrupt` with them.
+    """
+
+    def __init__(self, signal: Signal) -> None:
+        super().__init__(f"stopped at {signal.address}")
+        self.signal = signal
+
+
+@dataclass(slots=True)
+class Entry:
+    """One stored point: where it is, what is stored, and the data it was given now or earlier."""
+
+    id: str
+    address: Address
+    record: InterruptState
+    named: bool = False
+    data: Any = NO_DATA
+
+    @property
+    def pending(self) -> bool:
+        """Whether it was still open in the checkpoint."""
+        return self.record.status == "pending"
+
+
+class Resumption:
+    """The stored points that have not been handed to a node yet, for one run.
+
+    Args:
+        entries: the points, parents first.
+        targeted: whether answers were given, so that only what they name runs again.
+    """
+
+    def __init__(self, entries: Iterable[Entry], *, targeted: bool) -> None:
+        self._entries = list(entries)
+        self.targeted = targeted
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def names(self, address: Address) -> bool:
+        """Tell whether an answer names this place or one inside it."""
+        return any(entry.named and address.covers(entry.address) for entry in self._entries)
+
+    def take(self, address: Address) -> Resumption | None:
+        """Hand out what is stored at this place and inside it; each point is handed out once in a run."""
+        taken = [entry for entry in self._entries if address.covers(entry.address)]
+        if not taken:
+            return None
+        self._entries = [entry for entry in self._entries if not address.covers(entry.address)]
+        return Resumption(taken, targeted=self.targeted)
+
+    def at(self, address: Address) -> list[Entry]:
+        """Return the points that the node's code stored at exactly this place."""
+        return [entry for entry in self._entries if entry.address == address and not entry.record.of_graph]
+
+
+@dataclass(slots=True)
+class RunClaims:
+    """What a run holds while it is under way, so that a run inside it can't take the same checkpoint."""
+
+    store: object | None
+    checkpoint_ids: frozenset[str]
+
+
+class Frame:
+    """One graph instance of a run, as seen from its nodes.
+
+    Args:
+        address: the graph's own address.
+        cell: the graph's state, or ``None`` if it has none; the graph layer knows its type.
+        outer: the frame of the graph that this one is nested in, or of the node that called the app.
+        claims: what the run holds.
+        resumption: the run's stored points.
+    """
+
+    __slots__ = ("address", "cell", "claims", "outer", "resumption")
+
+    def __init__(
+        self,
+        address: Address,
+        cell: object | None,
+        outer: Frame | None,
+        claims: RunClaims,
+        resumption: Resumption | None,
+    ) -> None:
+        self.address = address
+        self.cell = cell
+        self.outer = outer
+        self.claims = claims
+        self.resumption = resumption
+
+    def outwards(self) -> Iterator[Frame]:
+        """Yield this frame and those round it, innermost first."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.outer
+
+
+class Scope:
+    """One visit of a node, or of a place inside a node.
+
+    Args:
+        frame: the graph the node is in.
+        key: the node's key.
+
+    Attributes:
+        raised: the signals that were raised during the visit and not put under another one.
+        answered: the points whose data `ask` has given out during the visit.
+        closed: set once the node has returned; late questions are refused.
+    """
+
+    __slots__ = ("_address", "_consumed", "_key", "_looked", "_outer", "_task", "_thread", "answered", "closed", "frame",
+                 "raised", "resumption")  # fmt: skip
+
+    def __init__(self, frame: Frame, key: str) -> None:
+        self.frame = frame
+        self._key = key
+        self._outer: Scope | None = None
+        self._address: Address | None = None
+        self._thread = 0
+        self._task: object | None = None
+        self._looked = False
+        self._consumed: set[str] | None = None
+        self.raised: list[Signal] = []
+        self.answered: list[Entry] = []
+        self.closed = False
+        self.resumption: Resumption | None = None
+        if frame.resumption:
+            self.resumption = frame.resumption.take(self.address)
+
+    @property
+    def address(self) -> Address:
+        """Where this is."""
+        if self._address is None:
+            self._address = self.frame.address.child("node", self._key)
+        return self._address
+
+    def inside(self, type: str, id: str, sub_id: str) -> Scope:
+        """Return the scope of a place inside this one; what happens there is still part of this visit."""
+        inner = Scope.__new__(Scope)
+        inner.frame = self.frame
+        inner._key = self._key
+        inner._outer = self
+        inner._address = self.address.child(type, id, sub_id)
+        inner._looked = False
+        inner._consumed = None
+        inner.raised = self.raised
+        inner.answered = self.answered
+        inner.closed = False
+        inner.resumption = self.resumption
+        inner.enter(_current_task())
+        return inner
+
+    def enter(self, task: object | None) -> None:
+        """Note whose turn it is: questions asked by this thread and task are asked one after the other."""
+        self._thread = threading.get_ident()
+        self._task = task
+
+    def ask(self, info: Any, state: Any) -> Any:
+        """Return the data that this question was answered with, or raise the signal that stops the run."""
+        self._refuse_if_closed()
+        in_order = self._in_order()
+        entry = self._match(info, in_order)
+        if entry is not None and entry.data is not NO_DATA:
+            self.answered.append(entry)
+            return entry.data
+        signal = Signal(
+            id=entry.id if entry else new_id(),
+            address=self.address,
+            info=info,
+            state=state,
+            in_order=in_order,
+            created_at=entry.record.created_at if entry else None,
+        )
+        self.raised.append(signal)
+        raise InterruptSignal(signal)
+
+    def primary(self) -> Entry | None:
+        """Return the stored point that this place is told of: a named one first, else the outermost."""
+        entries = [entry for entry in self._entries() if entry.pending]
+        return next((entry for entry in entries if entry.named), entries[0] if entries else None)
+
+    def look(self) -> Entry | None:
+        """Like `primary`, for a node that reads its answer without asking again."""
+        self._looked = True
+        return self.primary()
+
+    def _entries(self) -> list[Entry]:
+        return self.resumption.at(self.address) if self.resumption else []
+
+    def _match(self, info: Any, in_order: bool) -> Entry | None:
+        """Find the stored point that this question is.
+
+        The same question is known by its content. A question that reads differently now (it holds a time, say) is
+        taken by its turn, but only where turns are certain: asked by the node's own body, by a node that has not
+        already looked at its answer by another way.
+        """
+        open_entries = [
+            entry
+            for entry in self._entries()
+            if entry.record.is_root_cause and not (self._consumed and entry.id in self._consumed)
+        ]
+        found = next((entry for entry in open_entries if _same(entry.record.info, info)), None)
+        if found is None and in_order and not self._looked:
+            found = next((entry for entry in open_entries if entry.record.in_order), None)
+        if found is not None:
+            self._consumed = (self._consumed or set()) | {found.id}
+        return found
+
+    def _in_order(self) -> bool:
+        if threading.get_ident() != self._thread:
+            return False
+        task = _current_task()
+        return task is None or task is self._task
+
+    def _refuse_if_closed(self) -> None:
+        outer: Scope | None = self
+        while outer is not None:
+            if outer.closed:
+                raise OutsideNodeError(
+                    f"{self.address} asked after its node had ended; wait in the node for the tasks and threads it starts"
+                )
+            outer = outer._outer
+
+
+CURRENT: ContextVar[Scope | None] = ContextVar("blobcp_scope", default=None)
+
+
+def current_scope(what: str) -> Scope:
+    """Return the scope of the running node.
+
+    Raises:
+        OutsideNodeError: no node runs here; ``what`` names the function that needs one.
+    """
+    scope = CURRENT.get()
+    if scope is None:
+        raise OutsideNodeError(
+            f"{what} was called outside of a running node; in a thread that a node starts, "
+            "run it by contextvars.copy_context().run(...) or asyncio.to_thread(...)"
+        )
+    return scope
+
+
+def new_id() -> str:
+    """Return an id that no other point has."""
+    return uuid4().hex
+
+
+def _same(stored: Any, asked: Any) -> bool:
+    return type(stored) is type(asked) and bool(stored == asked)
+
+
+def _current_task() -> object | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
