@@ -1,139 +1,25 @@
 """How values of registered classes are stored, one plan per class: taken apart and put together without ``__init__``.
 
 The parts of such a value are its class's name, a dict of its declared fields, and, only where there are any, a dict of
-further attributes that it was given. Declared fields are checked against their annotations on the way out, so that a
-value which could not be used after loading never gets into a blob.
+further attributes that it was given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from blobcp.codec.conforms import check_of, describe
-from blobcp.codec.kinds import FieldSpec, Kind, fields_of, is_cached, qualified_name, slots_of
-from blobcp.codec.shape import LoadProblem, Parts, Refusal, Shape, no_step
+from blobcp.codec.fields import Fields, FieldsPlan
+from blobcp.codec.kinds import Kind, is_cached, slots_of
+from blobcp.codec.shape import Parts, Shape, no_step
 
-__all__ = ["FieldsPlan", "record_shape"]
+__all__ = ["record_shape", "set_attributes"]
 
 _CODES = {Kind.DATACLASS: 32, Kind.STRUCT: 33, Kind.ATTRS: 34, Kind.MODEL: 35, Kind.OBJECT: 36, Kind.NAMED_TUPLE: 37}
 _NOT_STATE = frozenset({"__orig_class__"})
-_MOST_SIGNATURES = 256
-
-Fields = dict[str, Any]
-Pending = tuple[tuple[int, Callable[[Any], bool]], ...]
-
-
-class FieldsPlan:
-    """The declared fields of a class: read, checked, and completed on load.
-
-    Attributes:
-        names: the fields, in order.
-    """
-
-    def __init__(self, cls: type[Any], kind: Kind, name: str) -> None:
-        self.cls = cls
-        self.name = name
-        self.specs = fields_of(cls, kind)
-        self.names = tuple(spec.name for spec in self.specs)
-        self.known = frozenset(self.names)
-        self._checks = [None if kind is Kind.MODEL else check_of(spec.annotation) for spec in self.specs]
-        self._pending: dict[tuple[type[Any], ...], Pending] = {}
-        self._get = _getter(self.names)
-
-    def read(self, value: Any) -> Fields:
-        """Return the fields of a value that conform to their annotations; an unset one is left out.
-
-        Raises:
-            Refusal: a field surely contradicts its annotation.
-        """
-        try:
-            values = self._get(value)
-        except AttributeError:
-            return self._read_what_is_set(value)
-        self.check(values, value)
-        return dict(zip(self.names, values, strict=True))
-
-    def check(self, values: tuple[Any, ...], holder: Any) -> None:
-        """Refuse values that contradict their annotations; the classes alone decide in most cases."""
-        types = tuple(map(type, values))
-        pending = self._pending.get(types)
-        if pending is None:
-            pending = self._decide(types, values, holder)
-        for index, test in pending:
-            if not test(values[index]):
-                raise self._contradiction(self.specs[index], values[index], holder)
-
-    def _decide(self, types: tuple[type[Any], ...], values: tuple[Any, ...], holder: Any) -> Pending:
-        open_fields = []
-        for index, (check, cls) in enumerate(zip(self._checks, types, strict=True)):
-            verdict = True if check is None else check.by_type(cls)
-            if verdict is False:
-                raise self._contradiction(self.specs[index], values[index], holder)
-            if check is not None and verdict is None:
-                open_fields.append((index, check.test))
-        if len(self._pending) >= _MOST_SIGNATURES:
-            self._pending.clear()
-        self._pending[types] = tuple(open_fields)
-        return self._pending[types]
-
-    def _read_what_is_set(self, value: Any) -> Fields:
-        fields = {name: getattr(value, name) for name in self.names if hasattr(value, name)}
-        for spec, check in zip(self.specs, self._checks, strict=True):
-            if spec.name in fields and check is not None and not check.test(fields[spec.name]):
-                raise self._contradiction(spec, fields[spec.name], value)
-        return fields
-
-    def _contradiction(self, spec: FieldSpec, value: Any, holder: Any) -> Refusal:
-        wanted = spec.annotation
-        wanted = qualified_name(wanted) if isinstance(wanted, type) and not hasattr(wanted, "__origin__") else wanted
-        return Refusal(
-            f"expected {str(wanted).removeprefix('builtins.')}, found {describe(value)}; a {self.name} with it could "
-            f"not be used after loading, so correct the value or the annotation of {spec.name!r}"
-        ).within(f".{spec.name}", holder)
-
-    def complete(self, fields: Fields, unset: Parts, owner: Any, put: Callable[[Any, Fields], None]) -> Fields:
-        """Return the fields of a stored value as the class has them today.
-
-        Args:
-            fields: what the blob holds; what the class no longer has is dropped.
-            unset: fields that were not set when the value was stored.
-            owner: the new object, for defaults that look at it.
-            put: sets fields on the owner.
-
-        Raises:
-            LoadProblem: a field is missing and has no default.
-        """
-        if fields.keys() == self.known:
-            return fields
-        stored = {name: fields[name] for name in self.names if name in fields}
-        put(owner, stored)
-        return stored | {
-            spec.name: self._default(spec, owner)
-            for spec in self.specs
-            if spec.name not in stored and spec.name not in unset
-        }
-
-    def _default(self, spec: FieldSpec, owner: Any) -> Any:
-        if spec.default is None:
-            raise LoadProblem(
-                f"a stored {self.name} lacks the field {spec.name!r}, which {qualified_name(self.cls)} now has without "
-                "a default; give it a default or migrate the checkpoint"
-            )
-        return spec.default(owner)
-
-
-def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    if not names:
-        return lambda value: ()
-    if len(names) == 1:
-        (name,) = names
-        return lambda value: (getattr(value, name),)
-    get: Callable[[Any], tuple[Any, ...]] = attrgetter(*names)
-    return get
+_NAME_AND_FIELDS = 2
 
 
 def record_shape(cls: type[Any], kind: Kind, name: str) -> Shape:
@@ -150,24 +36,28 @@ def _object_ways(plan: FieldsPlan) -> Ways:
     """Dataclasses, attrs classes and plain classes: attributes in a ``__dict__``, in slots, or both."""
     further = _further_attributes(plan)
     put = _putter(plan)
-    cls = plan.cls
-    read = plan.read
-    name = plan.name
-    count = len(plan.names)
+    cls, name, names, known = plan.cls, plan.name, plan.names, plan.known
+    read, check = plan.read, plan.check
+    only_in_dict = put is _put_in_dict and not slots_of(cls)
 
     def take(value: Any) -> Parts:
-        fields = read(value)
-        more = further(value)
-        if len(fields) < count:
-            return [name, fields, more, [each for each in plan.names if each not in fields]]
+        if only_in_dict and tuple(value.__dict__) == names:  # the usual case needs no second dict
+            fields = value.__dict__
+            check(tuple(fields.values()), value)
+            return [name, fields]
+        fields, more = read(value), further(value)
+        if len(fields) < len(names):
+            return [name, fields, more, [each for each in names if each not in fields]]
         return [name, fields, more] if more else [name, fields]
 
     def build(parts: Parts) -> Any:
         value = object.__new__(cls)
-        unset = parts[3] if len(parts) > 3 else []
-        put(value, plan.complete(parts[1], unset, value, put))
-        if len(parts) > 2:
-            set_attributes(value, parts[2])
+        if len(parts) == _NAME_AND_FIELDS and parts[1].keys() == known:
+            put(value, parts[1])
+            return value
+        _, fields, more, unset = (*parts, {}, [])[:4]
+        put(value, plan.complete(fields, unset, value, put))
+        set_attributes(value, more)
         return value
 
     return take, build
@@ -232,7 +122,7 @@ def _struct_ways(plan: FieldsPlan) -> Ways:
 
     def build(parts: Parts) -> Any:
         value = make(plan.complete(parts[1], [], None, _put_nowhere))
-        for attribute, item in parts[2].items() if len(parts) > 2 else ():
+        for attribute, item in parts[2].items() if len(parts) > _NAME_AND_FIELDS else ():
             msgspec.structs.force_setattr(value, attribute, item)
         return value
 
@@ -271,24 +161,28 @@ def _struct_maker(cls: type[msgspec.Struct]) -> Callable[[Fields], Any]:
 
 
 def _model_ways(plan: FieldsPlan) -> Ways:
-    cls, name = plan.cls, plan.name
+    cls, name, names, known = plan.cls, plan.name, plan.names, plan.known
 
     def take(value: Any) -> Parts:
+        fields = value.__dict__ if tuple(value.__dict__) == names else plan.read(value)
         given = value.__pydantic_fields_set__
-        in_order = [each for each in plan.names if each in given] + sorted(given - plan.known)
-        return [name, plan.read(value), in_order, value.__pydantic_extra__, _set_privates(value)]
+        extra, private = value.__pydantic_extra__, _set_privates(value)
+        if given == known and not extra and not private:
+            return [name, fields]
+        in_order = [each for each in names if each in given] + sorted(given - known)
+        return [name, fields, in_order, extra or {}, private or {}]
 
     def build(parts: Parts) -> Any:
-        _, fields, given, extra, private = parts
+        _, fields, given, extra, private = parts if len(parts) > _NAME_AND_FIELDS else (*parts, parts[1], {}, {})
         model = object.__new__(cls)
         complete = plan.complete(fields, [], model, _put_in_dict)
         set_attributes(
             model,
             {
                 "__dict__": complete,
-                "__pydantic_fields_set__": {each for each in given if each in complete or each in (extra or ())},
-                "__pydantic_extra__": (extra or {}) if cls.model_config.get("extra") == "allow" else None,
-                "__pydantic_private__": _privates_today(cls, private or {}),
+                "__pydantic_fields_set__": {each for each in given if each in complete or each in extra},
+                "__pydantic_extra__": extra if cls.model_config.get("extra") == "allow" else None,
+                "__pydantic_private__": _privates_today(cls, private),
             },
         )
         return model
@@ -324,7 +218,7 @@ def _named_tuple_ways(plan: FieldsPlan) -> Ways:
     def build(parts: Parts) -> Any:
         fields = plan.complete(parts[1], [], None, _put_nowhere)
         value = tuple.__new__(cls, [fields[each] for each in plan.names])
-        if len(parts) > 2:
+        if len(parts) > _NAME_AND_FIELDS:
             set_attributes(value, parts[2])
         return value
 

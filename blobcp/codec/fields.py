@@ -1,0 +1,130 @@
+"""The declared fields of one class: read, checked against their annotations, and completed on load.
+
+Fields are checked on the way out, so that a value which could not be used after loading never gets into a blob.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from blobcp.codec.conforms import check_of, describe
+from blobcp.codec.kinds import FieldSpec, Kind, fields_of, qualified_name
+from blobcp.codec.shape import LoadProblem, Parts, Refusal
+
+__all__ = ["Fields", "FieldsPlan"]
+
+_MOST_SIGNATURES = 256
+
+Fields = dict[str, Any]
+Pending = tuple[tuple[int, Callable[[Any], bool]], ...]
+
+
+class FieldsPlan:
+    """The declared fields of a class: read, checked, and completed on load.
+
+    Attributes:
+        names: the fields, in order.
+    """
+
+    def __init__(self, cls: type[Any], kind: Kind, name: str) -> None:
+        self.cls = cls
+        self.name = name
+        self.specs = fields_of(cls, kind)
+        self.names = tuple(spec.name for spec in self.specs)
+        self.known = frozenset(self.names)
+        self._checks = [None if kind is Kind.MODEL else check_of(spec.annotation) for spec in self.specs]
+        self._pending: dict[tuple[type[Any], ...], Pending] = {}
+        self._get = _getter(self.names)
+
+    def read(self, value: Any) -> Fields:
+        """Return the fields of a value that conform to their annotations; an unset one is left out.
+
+        Raises:
+            Refusal: a field surely contradicts its annotation.
+        """
+        try:
+            values = self._get(value)
+        except AttributeError:
+            return self._read_what_is_set(value)
+        self.check(values, value)
+        return dict(zip(self.names, values, strict=True))
+
+    def check(self, values: tuple[Any, ...], holder: Any) -> None:
+        """Refuse values that contradict their annotations; the classes alone decide in most cases."""
+        types = tuple(map(type, values))
+        pending = self._pending.get(types)
+        if pending is None:
+            pending = self._decide(types, values, holder)
+        for index, test in pending:
+            if not test(values[index]):
+                raise self._contradiction(self.specs[index], values[index], holder)
+
+    def _decide(self, types: tuple[type[Any], ...], values: tuple[Any, ...], holder: Any) -> Pending:
+        open_fields = []
+        for index, (check, cls) in enumerate(zip(self._checks, types, strict=True)):
+            verdict = True if check is None else check.by_type(cls)
+            if verdict is False:
+                raise self._contradiction(self.specs[index], values[index], holder)
+            if check is not None and verdict is None:
+                open_fields.append((index, check.test))
+        if len(self._pending) >= _MOST_SIGNATURES:
+            self._pending.clear()
+        self._pending[types] = tuple(open_fields)
+        return self._pending[types]
+
+    def _read_what_is_set(self, value: Any) -> Fields:
+        fields = {name: getattr(value, name) for name in self.names if hasattr(value, name)}
+        for spec, check in zip(self.specs, self._checks, strict=True):
+            if spec.name in fields and check is not None and not check.test(fields[spec.name]):
+                raise self._contradiction(spec, fields[spec.name], value)
+        return fields
+
+    def _contradiction(self, spec: FieldSpec, value: Any, holder: Any) -> Refusal:
+        wanted = spec.annotation
+        wanted = qualified_name(wanted) if isinstance(wanted, type) and not hasattr(wanted, "__origin__") else wanted
+        return Refusal(
+            f"expected {str(wanted).removeprefix('builtins.')}, found {describe(value)}; a {self.name} with it could "
+            f"not be used after loading, so correct the value or the annotation of {spec.name!r}"
+        ).within(f".{spec.name}", holder)
+
+    def complete(self, fields: Fields, unset: Parts, owner: Any, put: Callable[[Any, Fields], None]) -> Fields:
+        """Return the fields of a stored value as the class has them today.
+
+        Args:
+            fields: what the blob holds; what the class no longer has is dropped.
+            unset: fields that were not set when the value was stored.
+            owner: the new object, for defaults that look at it.
+            put: sets fields on the owner.
+
+        Raises:
+            LoadProblem: a field is missing and has no default.
+        """
+        if fields.keys() == self.known:
+            return fields
+        stored = {name: fields[name] for name in self.names if name in fields}
+        put(owner, stored)
+        return stored | {
+            spec.name: self._default(spec, owner)
+            for spec in self.specs
+            if spec.name not in stored and spec.name not in unset
+        }
+
+    def _default(self, spec: FieldSpec, owner: Any) -> Any:
+        if spec.default is None:
+            raise LoadProblem(
+                f"a stored {self.name} lacks the field {spec.name!r}, which {qualified_name(self.cls)} now has without "
+                "a default; give it a default or migrate the checkpoint"
+            )
+        return spec.default(owner)
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    if not names:
+        return lambda value: ()
+    if len(names) == 1:
+        (name,) = names
+        return lambda value: (getattr(value, name),)
+    get: Callable[[Any], tuple[Any, ...]] = attrgetter(*names)
+    return get
