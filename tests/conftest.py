@@ -1,9 +1,39 @@
-"""What all tests share: how hypothesis behaves."""
+"""What all tests share: how hypothesis behaves, and the fixtures that run a test in every way it must hold."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drivers import AsyncRunner, Runner, SyncRunner
 from hypothesis import settings
+
+from blobcp.stores import FileStore, MapStore
 
 # Runs must not fail because a machine is busy; pytest-timeout bounds them.
 settings.register_profile("blobcp", deadline=None, print_blob=True)
 settings.load_profile("blobcp")
+
+
+@pytest.fixture(params=[SyncRunner, AsyncRunner], ids=["sync", "async"])
+def runner(request: pytest.FixtureRequest) -> Runner:
+    """The driver under test."""
+    made: Runner = request.param()
+    return made
+
+
+@pytest.fixture(params=["pregel", "dag", "dag-in-steps"])
+def mode(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options of ``compile`` for each way to run a graph without loops: ``graph.compile(**mode)``."""
+    return {
+        "pregel": {"mode": "pregel"},
+        "dag": {"mode": "dag"},
+        "dag-in-steps": {"mode": "dag", "eager": False},
+    }[str(request.param)]
+
+
+@pytest.fixture(params=["map", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> MapStore | FileStore:
+    """An empty store of each built-in kind."""
+    return MapStore() if request.param == "map" else FileStore(tmp_path / "store")

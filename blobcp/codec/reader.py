@@ -78,7 +78,9 @@ class Reader:
         except (SerializationError, RecursionError):
             raise
         except Exception as problem:
-            raise _error(steps, f"what is stored here can't be restored ({_text_of(problem)})") from problem
+            raise _error(
+                steps, f"what is stored here is corrupt or not allowed, and can't be restored ({_text_of(problem)})"
+            ) from problem
 
     def _walk_parts(self, code: int, parts: Any, steps: list[str]) -> list[Any]:
         if type(parts) is not list:

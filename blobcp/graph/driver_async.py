@@ -16,7 +16,7 @@ from typing import Any
 from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
 from blobcp.graph.pool import make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
-from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
+from blobcp.store import AsyncCheckPointStore, CheckPointStore
 
 __all__ = ["run_async"]
 
@@ -121,7 +121,8 @@ class _Driver:
             call.lock.release()
 
     async def _get(self, get: GetBlob) -> bytes | None:
-        return await self._on_store("get", get.checkpoint_id)
+        blob: bytes | None = await self._on_store("get", get.checkpoint_id)
+        return blob
 
     async def _set(self, put: SetBlob) -> None:
         await self._on_store("set", put.checkpoint_id, put.blob)

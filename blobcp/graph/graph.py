@@ -185,11 +185,11 @@ class Graph:
         Raises:
             GraphBuildError: the graph can't run like this; the message names the nodes.
         """
-        from blobcp.graph.compile import compile_app  # noqa: PLC0415 - the compiler reads graphs, graphs call it once
+        from blobcp.graph.compile import compile_app
 
         if self._failure is not None:
             raise self._failure
-        app = compile_app(
+        return compile_app(
             self,
             store=store,
             mode=mode,
@@ -203,10 +203,9 @@ class Graph:
             when_done=when_done,
             name=name if name is not None else self.name if self.name is not None else "root",
         )
-        return app
 
     def _describe(self, spec: NodeSpec, node: Callable[[Any], Any] | Graph | App) -> None:
-        from blobcp.graph.app import App  # noqa: PLC0415 - likewise
+        from blobcp.graph.app import App
 
         if isinstance(node, Graph):
             spec.graph = node

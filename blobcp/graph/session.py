@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError
 from blobcp.graph.effects import Call, Effect, Launch, Next, Visit
-from blobcp.graph.plan import Checker, GraphPlan, NodePlan
+from blobcp.graph.plan import GraphPlan, NodePlan
 from blobcp.graph.run import GraphRun, Machine, Outcome, Task
 from blobcp.graph.state import StateCell
 from blobcp.interrupt import signal_of
