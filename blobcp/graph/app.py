@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -173,13 +174,13 @@ class App:
             CheckpointNotFoundError: nothing is stored there.
             CheckpointError: what is there can't be read.
         """
-        steps = pending_points(check_id(checkpoint_id), self._checkpointer(None), self.plan)
+        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan)
         points: list[InterruptPoint] = run_sync(steps, self._sync_store(needed=True))
         return points
 
     async def apending(self, checkpoint_id: str) -> list[InterruptPoint]:
         """Do as `pending` does, on the running event loop."""
-        steps = pending_points(check_id(checkpoint_id), self._checkpointer(None), self.plan)
+        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan)
         points: list[InterruptPoint] = await run_async(steps, self._any_store(needed=True))
         return points
 
@@ -192,7 +193,7 @@ class App:
         Raises:
             SerializationError: they could not; the error has the path to the value.
         """
-        checkpointer = self._checkpointer(None)
+        checkpointer = self._checkpointer()
         checkpointer.dumps({"input": input})
         for _, graph in self.plan.walk():
             if graph.make_state is not None:
@@ -214,12 +215,11 @@ class App:
         host = CURRENT.get()
         ids = frozenset(id for id in (options.read_id, options.write_id) if id is not None)
         _refuse_clash(host, self.store, ids)
-        return StoredRun(
-            self.plan, self._checkpointer(modifier), options, self._when_done, RunClaims(self.store, ids), host
-        )
+        checkpointer = self._checkpointer(modifier, stores=bool(ids))
+        return StoredRun(self.plan, checkpointer, options, self._when_done, RunClaims(self.store, ids), host)
 
-    def _checkpointer(self, modifier: StateModifier | None) -> Checkpointer:
-        if not self._states_known:
+    def _checkpointer(self, modifier: StateModifier | None = None, *, stores: bool = True) -> Checkpointer:
+        if stores and not self._states_known:
             self._register_states()
         return Checkpointer(self._serializer, self._envelope, modifier)
 
@@ -299,6 +299,10 @@ def _checked(plan: GraphPlan, options: RunOptions) -> RunOptions:
     for id in (options.read_id, options.write_id):
         if id is not None or options.insist:
             check_id(id)  # type: ignore[arg-type]  # None is refused there
+    if options.answers is not None and not isinstance(options.answers, Mapping):
+        raise OptionError(
+            f"answers is {type(options.answers).__qualname__}; give a mapping of interrupt ids to data, or answer= for one"
+        )
     if options.max_steps is not None and plan.mode == "dag":
         raise OptionError("max_steps is for pregel mode; a dag can't loop, so leave it out")
     for name, limit in (("max_steps", options.max_steps), ("concurrency", options.concurrency)):

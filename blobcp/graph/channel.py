@@ -32,8 +32,8 @@ class Channel(Protocol):
         """Note that a control predecessor has finished and chose this node."""
         ...
 
-    def skip(self, source: str, *, data: bool) -> bool:
-        """Note that a predecessor did not choose this node (``data``: nor sends it anything); tell if that skips it."""
+    def skip(self, source: str, *, control: bool, data: bool) -> bool:
+        """Note that a predecessor did not choose this node, or sends it nothing; tell if that skips the node."""
         ...
 
     def ready(self) -> bool:
@@ -74,7 +74,7 @@ class PregelChannel:
         if source not in self._triggers:
             self._triggers.append(source)
 
-    def skip(self, source: str, *, data: bool) -> bool:
+    def skip(self, source: str, *, control: bool, data: bool) -> bool:
         return False
 
     def ready(self) -> bool:
@@ -119,8 +119,8 @@ class DagChannel:
     def fire(self, source: str) -> None:
         self._control[source] = "ready"
 
-    def skip(self, source: str, *, data: bool) -> bool:
-        if source in self._control:
+    def skip(self, source: str, *, control: bool, data: bool) -> bool:
+        if control and source in self._control:
             self._control[source] = "skipped"
         if data and source in self._data:
             self._data[source] = True

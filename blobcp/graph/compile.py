@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from blobcp.codec import Envelope, MsgpackSerializer, Serializer, can_meet, register_annotations, shallow_checker
@@ -27,6 +27,7 @@ class _Options:
     before: tuple[str, ...]
     after: tuple[str, ...]
     name: str
+    inside: tuple[Graph, ...] = ()
 
 
 def compile_app(
@@ -71,6 +72,7 @@ def compile_app(
 
 def _plan(graph: Graph, options: _Options) -> GraphPlan:
     _check_options(graph, options)
+    options = replace(options, inside=(*options.inside, graph))
     control, data = _predecessors(graph)
     _check_reach(graph, control, data)
     if options.mode == "dag":
@@ -131,7 +133,17 @@ def _nested(spec: NodeSpec, options: _Options) -> GraphPlan | None:
         return None
     if spec.graph._failure is not None:
         raise spec.graph._failure
-    inherited = _Options(mode=options.mode, eager=options.eager, max_steps=None, before=(), after=(), name=spec.key)
+    if spec.graph in options.inside:
+        raise GraphBuildError(f"node {spec.key!r} nests a graph in itself; call an app from a function to recurse")
+    inherited = _Options(
+        mode=options.mode,
+        eager=options.eager,
+        max_steps=None,
+        before=(),
+        after=(),
+        name=spec.key,
+        inside=options.inside,
+    )
     return _plan(spec.graph, inherited)
 
 

@@ -53,7 +53,13 @@ class Restorer:
             if key in stored.rerun_nodes and self._stays_pending(frame.address.child("node", key)):
                 run.parked[key] = self._park(key, stored, frame.address.child("node", key))
             elif key in stored.inputs or key in stored.rerun_nodes:
-                task = Task(run, node, stored.inputs.get(key, node.zero), skip_pre=key in stored.skip_pre_handler)
+                task = Task(
+                    run,
+                    node,
+                    stored.inputs.get(key, node.zero),
+                    empty=key not in stored.inputs,
+                    skip_pre=key in stored.skip_pre_handler,
+                )
                 run.ready.append(task)
                 if key in stored.sub_graphs:
                     run.children[key] = self._restore_nested(task, stored.sub_graphs[key])

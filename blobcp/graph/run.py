@@ -36,16 +36,20 @@ class Task:
         value: what arrived for it; for a nested graph that has finished, what that graph gave.
         original: gives the value as it was before anything could change it; what a checkpoint keeps.
         skip_pre: whether the pre-handler has run already.
+        empty: whether nothing arrived, so that the value is the zero of the node's type.
         leaving: whether a nested graph has finished, so that only what comes after a node is left to do.
     """
 
-    __slots__ = ("leaving", "node", "original", "run", "skip_pre", "value")
+    __slots__ = ("empty", "leaving", "node", "original", "run", "skip_pre", "value")
 
-    def __init__(self, run: GraphRun, node: NodePlan, value: Any, *, skip_pre: bool = False) -> None:
+    def __init__(
+        self, run: GraphRun, node: NodePlan, value: Any, *, empty: bool = False, skip_pre: bool = False
+    ) -> None:
         self.run = run
         self.node = node
         self.value = value
         self.original: Callable[[], Any] | None = None
+        self.empty = empty
         self.skip_pre = skip_pre
         self.leaving = False
 
@@ -142,21 +146,23 @@ class GraphRun:
             if end in chosen:
                 self.channels[end].put(node.key, value)
                 self.channels[end].fire(node.key)
-            elif send is None or not send.control:
-                self._skip(end, node.key, data=send is None or not send.data)
+            else:
+                self._skip(end, node.key, control=not (send and send.control), data=not (send and send.data))
             self._touched[end] = None
 
-    def _skip(self, target: str, source: str, *, data: bool) -> None:
+    def _skip(self, target: str, source: str, *, control: bool, data: bool) -> None:
         """Pass over a node, and over all that only it could have reached."""
-        pending = [(target, source, data)]
+        pending = [(target, source, control, data)]
         while pending:
-            at, by, without_data = pending.pop()
+            at, by, without_control, without_data = pending.pop()
             self._touched[at] = None
-            if not self.channels[at].skip(by, data=without_data) or at == END:
+            if not self.channels[at].skip(by, control=without_control, data=without_data) or at == END:
                 continue
             node = self.plan.nodes[at]
             ends = [end for branch in node.branches for end in branch.ends]
-            pending.extend((end, at, True) for end in dict.fromkeys([*(send.target for send in node.sends), *ends]))
+            pending.extend(
+                (end, at, True, True) for end in dict.fromkeys([*(send.target for send in node.sends), *ends])
+            )
 
     def take_ready(self) -> list[Task]:
         """Take the nodes that may run now out of their channels, in declaration order.
@@ -169,16 +175,18 @@ class GraphRun:
         if len(keys) > 1:
             keys.sort(key=self.plan.order.__getitem__)
         nodes = self.plan.nodes
-        return [Task(self, nodes[key], self._merged(key, nodes[key].zero)) for key in keys]
+        return [self._task(nodes[key]) for key in keys]
 
     def end_value(self) -> Any:
         """Return what reached END; it stays in its channel, so that a checkpoint can still tell it."""
         channel = self.channels[END]
         return self._merge(END, channel.values) if channel.values else None
 
-    def _merged(self, key: str, zero: Any) -> Any:
-        values = self.channels[key].take()
-        return self._merge(key, values) if values else zero
+    def _task(self, node: NodePlan) -> Task:
+        values = self.channels[node.key].take()
+        if not values:
+            return Task(self, node, node.zero, empty=True)
+        return Task(self, node, self._merge(node.key, values))
 
     def _merge(self, key: str, values: dict[str, Any]) -> Any:
         if len(values) == 1:
@@ -398,7 +406,8 @@ class Machine:
 
     def _finish(self, run: GraphRun) -> None:
         value = run.end_value()
-        if run.plan.gives is not None and not run.plan.gives(value):
+        arrived = run.channels[END].values
+        if arrived and run.plan.gives is not None and not run.plan.gives(value):
             raise ValueMismatchError(_wrong_output(run, value), path=run.path)
         if run.parent is None:
             self.outcome = Finished(value)

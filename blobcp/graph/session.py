@@ -113,7 +113,7 @@ class Session:
                 value = yield from self._handle(node.pre, value, visit)
             if node.input_key is not None:
                 value = _item(value, node.input_key, task)
-            if node.takes is not None and not node.takes(value):
+            if node.takes is not None and not node.takes(value) and not (task.empty and value is None):
                 raise ValueMismatchError(_mismatch(task, "takes", node.takes_name, value), path=task.path)
             if node.graph is not None:
                 yield from self._enter(visit, node.graph, value)

@@ -198,7 +198,7 @@ class StoredRun:
             self._host.raised.append(signal)
         where = f"; checkpoint {write_id!r}" if write_id is not None else "; not stored, since it has no checkpoint id"
         raise Interrupted(
-            f"stopped at {', '.join(str(point.address) for point in points)}{where}",
+            f"{_stopped_at(info)}, at {', '.join(str(point.address) for point in points)}{where}",
             interrupts=points,
             info=info,
             checkpoint_id=write_id,
