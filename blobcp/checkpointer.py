@@ -50,10 +50,14 @@ class Checkpointer:
         serializer: makes bytes of values.
         envelope: the frame round them.
         modifier: changes states on their way in and out.
+
+    Attributes:
+        serializer_name: what headers call the serializer; its class where it has no ``name``.
     """
 
     def __init__(self, serializer: Serializer, envelope: Envelope, modifier: StateModifier | None = None) -> None:
         self.serializer = serializer
+        self.serializer_name: str = getattr(serializer, "name", type(serializer).__qualname__)
         self._envelope = envelope
         self._modifier = modifier
 
@@ -87,10 +91,10 @@ class Checkpointer:
         digest = digest_of(blob)
         if header.status == "done":
             return Loaded(header, digest, None)
-        if header.serializer != self.serializer.name:
+        if header.serializer != self.serializer_name:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint_id!r} was written by serializer {header.serializer!r} and reading it with "
-                f"{self.serializer.name!r} is not allowed; compile the graph with the serializer it was written by",
+                f"{self.serializer_name!r} is not allowed; compile the graph with the serializer it was written by",
                 checkpoint_id=checkpoint_id,
             )
         checkpoint = self._loads(checkpoint_id, bytes(body))
@@ -105,7 +109,7 @@ class Checkpointer:
         except BlobcpError:
             raise
         except Exception as error:
-            raise SerializationError(f"serializer {self.serializer.name!r} could not encode: {error!r}") from error
+            raise SerializationError(f"serializer {self.serializer_name!r} could not encode: {error!r}") from error
 
     def snapshot(self, value: Any) -> Callable[[], Any] | None:
         """Keep a value as it is now; returns what gives it back, or ``None`` where it can't change or can't be kept.
@@ -129,7 +133,7 @@ class Checkpointer:
             raise
         except Exception as error:
             raise SerializationError(
-                f"serializer {self.serializer.name!r} could not decode checkpoint {checkpoint_id!r}: {error!r}"
+                f"serializer {self.serializer_name!r} could not decode checkpoint {checkpoint_id!r}: {error!r}"
             ) from error
         if not isinstance(checkpoint, Checkpoint):
             raise CheckpointCorruptError(

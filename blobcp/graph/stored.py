@@ -252,7 +252,7 @@ class StoredRun:
         if before and self._loaded and self._options.forks and self._options.read_id:
             parent = Parent(id=self._options.read_id, digest=self._loaded.digest)
         return Header(
-            serializer=self._checkpointer.serializer.name,
+            serializer=self._checkpointer.serializer_name,
             graph=self._plan.name,
             checkpoint_id=write_id,
             parent=parent,
