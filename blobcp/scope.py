@@ -30,6 +30,7 @@ __all__ = [
     "RunClaims",
     "Scope",
     "current_scope",
+    "running_task",
 ]
 
 
@@ -205,7 +206,7 @@ class Scope:
         inner.answered = self.answered
         inner.closed = False
         inner.resumption = self.resumption
-        inner.enter(_current_task())
+        inner.enter(running_task())
         return inner
 
     def enter(self, task: object | None) -> None:
@@ -267,7 +268,7 @@ class Scope:
     def _in_order(self) -> bool:
         if threading.get_ident() != self._thread:
             return False
-        task = _current_task()
+        task = running_task()
         return task is None or task is self._task
 
     def _refuse_if_closed(self) -> None:
@@ -307,7 +308,8 @@ def _same(stored: Any, asked: Any) -> bool:
     return type(stored) is type(asked) and bool(stored == asked)
 
 
-def _current_task() -> object | None:
+def running_task() -> object | None:
+    """Return the asyncio task that runs here, or ``None`` outside of one."""
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -112,6 +112,8 @@ class _Driver:
     async def _call(self, call: Call) -> Any:
         if inspect.iscoroutinefunction(call.call):
             return await self._loop.create_task(_await_call(call), context=call.context)
+        if call.scope is not None:
+            call.scope.enter(asyncio.current_task())
         if call.lock is None:
             return refuse_coroutine(call.context.run(call.call, *call.arguments))
         await call.lock.acquire_async()
@@ -141,6 +143,8 @@ class _Driver:
 
 async def _await_call(call: Call) -> Any:
     """Await an async handler; the task that holds the lock is the one the handler runs in."""
+    if call.scope is not None:
+        call.scope.enter(asyncio.current_task())
     if call.lock is None:
         return await call.call(*call.arguments)
     await call.lock.acquire_async()

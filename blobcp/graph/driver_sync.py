@@ -14,6 +14,7 @@ from typing import Any
 from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
 from blobcp.graph.pool import make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
+from blobcp.scope import running_task
 from blobcp.store import CheckPointDeleter, CheckPointStore
 
 __all__ = ["run_sync"]
@@ -31,6 +32,7 @@ class _Driver:
         self._pool: ThreadPoolExecutor | None = None
         self._ended: SimpleQueue[Visit] = SimpleQueue()
         self._flying = 0
+        self._task = running_task()
         self._inline: Visit | None = None
         self._doers: dict[type[Effect], Callable[[Any], Any]] = {
             Launch: self._launch,
@@ -80,7 +82,7 @@ class _Driver:
     def _next(self, _: Next) -> Visit:
         visit, self._inline = self._inline, None
         if visit is not None:
-            run_visit(visit)
+            run_visit(visit, self._task)
         else:
             visit = self._ended.get()
             self._flying -= 1
@@ -89,6 +91,8 @@ class _Driver:
         return visit
 
     def _call(self, call: Call) -> Any:
+        if call.scope is not None:
+            call.scope.enter(self._task)
         if call.lock is None:
             return refuse_coroutine(call.context.run(call.call, *call.arguments))
         call.lock.acquire()

@@ -65,12 +65,16 @@ class DeleteBlob:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call user code now, in this context and under this lock; the answer is what it returns, awaited if need be."""
+    """Call user code now, in this context and under this lock; the answer is what it returns, awaited if need be.
+
+    ``scope`` is that of the node whose handler it is.
+    """
 
     call: Callable[..., Any]
     arguments: tuple[Any, ...]
     context: Context
     lock: StateLock | None = None
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,9 @@ class Session:
             value = task.value
             if node.pre is not None and not task.skip_pre:
                 value = yield from self._handle(node.pre, value, visit)
+            if scope.raised:
+                self._report(visit, None)
+                return
             if node.input_key is not None:
                 value = _item(value, node.input_key, task)
             if node.takes is not None and not node.takes(value) and not (task.empty and value is None):
@@ -168,7 +171,7 @@ class Session:
     def _handle(self, handler: Callable[[Any, Any], Any], value: Any, visit: Visit) -> Steps:
         cell = visit.task.run.frame.cell
         assert isinstance(cell, StateCell), "handlers are refused at build time on a graph without state"
-        call = Call(handler, (value, cell.state), visit.context, cell.lock)
+        call = Call(handler, (value, cell.state), visit.context, cell.lock, visit.scope)
         return (yield from _user_code(call, visit.task.path))
 
     def _choose(self, node: NodePlan, path: Sequence[str], value: Any, context: Context) -> Steps:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from blobcp.errors import StateError
-from blobcp.scope import Scope, current_scope
+from blobcp.scope import Scope, current_scope, running_task
 
 __all__ = ["StateCell", "StateLock", "use_state"]
 
@@ -174,10 +174,7 @@ def _not_found(wanted: type[Any], innermost: StateCell | None, scope: Scope) -> 
 
 
 def _me() -> Owner:
-    try:
-        return threading.get_ident(), asyncio.current_task()
-    except RuntimeError:
-        return threading.get_ident(), None
+    return threading.get_ident(), running_task()
 
 
 def _set(turn: asyncio.Future[None]) -> None:
