@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,10 @@ from blobcp.errors import OptionError
 from blobcp.graph.answers import Answers
 from blobcp.graph.driver_async import run_async
 from blobcp.graph.driver_sync import run_sync
+from blobcp.graph.loading import pending_points
+from blobcp.graph.options import MISSING, RunOptions, resume_options, run_options
 from blobcp.graph.plan import GraphPlan
-from blobcp.graph.stored import RunOptions, StoredRun, pending_points
+from blobcp.graph.stored import StoredRun
 from blobcp.points import InterruptPoint
 from blobcp.scope import CURRENT, RunClaims, Scope
 from blobcp.store import AsyncCheckPointStore, CheckPointStore, check_id
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
     from blobcp.graph.graph import Graph
 
 __all__ = ["App"]
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "<no answer>"
-
-
-_MISSING = _Missing()
 
 
 class App:
@@ -94,7 +87,7 @@ class App:
             CheckpointError: what is stored can't be used, or the run could not be stored.
             StoreError: the store could not be read.
         """
-        options = _options(
+        options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency
         )
         return self._run(input, options, state_modifier)
@@ -112,7 +105,7 @@ class App:
         concurrency: int | None = None,
     ) -> Any:
         """Do as `invoke` does, on the running event loop: async nodes as tasks, sync ones in threads."""
-        options = _options(
+        options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency
         )
         return await self._arun(input, options, state_modifier)
@@ -122,7 +115,7 @@ class App:
         checkpoint_id: str,
         answers: Answers | None = None,
         *,
-        answer: Any = _MISSING,
+        answer: Any = MISSING,
         write_to_checkpoint_id: str | None = None,
         state_modifier: StateModifier | None = None,
         max_steps: int | None = None,
@@ -145,7 +138,7 @@ class App:
             AmbiguousAnswerError: ``answer`` was given and several interrupts are pending.
             BlobcpError: as for `invoke`.
         """
-        options = _resume_options(
+        options = resume_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency
         )
         return self._run(None, options, state_modifier)
@@ -155,14 +148,14 @@ class App:
         checkpoint_id: str,
         answers: Answers | None = None,
         *,
-        answer: Any = _MISSING,
+        answer: Any = MISSING,
         write_to_checkpoint_id: str | None = None,
         state_modifier: StateModifier | None = None,
         max_steps: int | None = None,
         concurrency: int | None = None,
     ) -> Any:
         """Do as `resume` does, on the running event loop."""
-        options = _resume_options(
+        options = resume_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency
         )
         return await self._arun(None, options, state_modifier)
@@ -204,18 +197,18 @@ class App:
             raise OptionError(
                 f"nodes {self._async_parts} have async functions, which need an event loop; use ainvoke or aresume"
             )
-        store = self._sync_store(needed=_uses_store(options))
+        store = self._sync_store(needed=options.uses_store)
         return run_sync(self._stored_run(options, modifier).steps(input), store)
 
     async def _arun(self, input: Any, options: RunOptions, modifier: StateModifier | None) -> Any:
-        store = self._any_store(needed=_uses_store(options))
+        store = self._any_store(needed=options.uses_store)
         return await run_async(self._stored_run(options, modifier).steps(input), store)
 
     def _stored_run(self, options: RunOptions, modifier: StateModifier | None) -> StoredRun:
         host = CURRENT.get()
         ids = frozenset(id for id in (options.read_id, options.write_id) if id is not None)
         _refuse_clash(host, self.store, ids)
-        checkpointer = self._checkpointer(modifier, stores=bool(ids))
+        checkpointer = self._checkpointer(modifier, stores=options.uses_store)
         return StoredRun(self.plan, checkpointer, options, self._when_done, RunClaims(self.store, ids), host)
 
     def _checkpointer(self, modifier: StateModifier | None = None, *, stores: bool = True) -> Checkpointer:
@@ -243,76 +236,6 @@ class App:
                 "a checkpoint id was given and the graph was compiled without a store; compile(store=...)"
             )
         return self.store
-
-
-def _options(
-    plan: GraphPlan,
-    checkpoint_id: str | None,
-    write_to: str | None,
-    force_new_run: bool,
-    answers: Answers | None,
-    max_steps: int | None,
-    concurrency: int | None,
-) -> RunOptions:
-    if answers and (checkpoint_id is None or force_new_run):
-        raise OptionError(
-            "answers were given for a run that loads no checkpoint; give its checkpoint_id, without force_new_run"
-        )
-    return _checked(
-        plan,
-        RunOptions(
-            read_id=None if force_new_run else checkpoint_id,
-            write_id=write_to if write_to is not None else checkpoint_id,
-            answers=answers,
-            max_steps=max_steps,
-            concurrency=concurrency,
-        ),
-    )
-
-
-def _resume_options(
-    plan: GraphPlan,
-    checkpoint_id: str,
-    write_to: str | None,
-    answers: Answers | None,
-    answer: Any,
-    max_steps: int | None,
-    concurrency: int | None,
-) -> RunOptions:
-    if answers is not None and answer is not _MISSING:
-        raise OptionError("both answers and answer were given; give one of them")
-    return _checked(
-        plan,
-        RunOptions(
-            read_id=checkpoint_id,
-            write_id=write_to if write_to is not None else checkpoint_id,
-            insist=True,
-            answers=answers,
-            bare=[] if answer is _MISSING else [answer],
-            max_steps=max_steps,
-            concurrency=concurrency,
-        ),
-    )
-
-
-def _checked(plan: GraphPlan, options: RunOptions) -> RunOptions:
-    for id in (options.read_id, options.write_id):
-        if id is not None or options.insist:
-            check_id(id)  # type: ignore[arg-type]  # None is refused there
-    if options.answers is not None and not isinstance(options.answers, Mapping):
-        raise OptionError(
-            f"answers is {type(options.answers).__qualname__}; give a mapping of interrupt ids to data, or answer= for one"
-        )
-    if options.max_steps is not None and plan.mode == "dag":
-        raise OptionError("max_steps is for pregel mode; a dag can't loop, so leave it out")
-    for name, limit in (("max_steps", options.max_steps), ("concurrency", options.concurrency)):
-        if limit is not None and limit < 1:
-            raise OptionError(f"{name}={limit} is below 1; give at least 1")
-    return options
-
-
-def _uses_store(options: RunOptions) -> bool:
-    return options.read_id is not None or options.write_id is not None
 
 
 def _refuse_clash(host: Scope | None, store: object, ids: frozenset[str]) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from blobcp.codec import Envelope, MsgpackSerializer, Serializer, can_meet, register_annotations, shallow_checker
+from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annotations, shallow_checker
 from blobcp.errors import GraphBuildError
 from blobcp.graph.app import App
+from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predecessors
 from blobcp.graph.node import is_async, type_name, zero_of
-from blobcp.graph.plan import END, START, GraphPlan, NodePlan, Send
+from blobcp.graph.plan import START, GraphPlan, NodePlan
 from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
 
 if TYPE_CHECKING:
@@ -73,11 +74,11 @@ def compile_app(
 def _plan(graph: Graph, options: _Options) -> GraphPlan:
     _check_options(graph, options)
     options = replace(options, inside=(*options.inside, graph))
-    control, data = _predecessors(graph)
-    _check_reach(graph, control, data)
+    control, data = predecessors(graph)
+    check_reach(graph, control, data)
     if options.mode == "dag":
-        _check_no_cycle(graph)
-    _check_types(graph)
+        check_no_cycle(graph)
+    check_types(graph)
     graph.compiled = True
     nodes = {key: _node_plan(spec, index, options) for index, (key, spec) in enumerate(graph.nodes.items())}
     state = graph.state
@@ -164,117 +165,6 @@ def _check_options(graph: Graph, options: _Options) -> None:
         for key in keys:
             if key not in graph.nodes:
                 raise GraphBuildError(f"{option} names node {key!r}, which is not there; nodes are {list(graph.nodes)}")
-
-
-def _predecessors(graph: Graph) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Return, per node and END, its control and its data predecessors, in declaration order of the sources."""
-    control: dict[str, dict[str, None]] = {key: {} for key in (*graph.nodes, END)}
-    data: dict[str, dict[str, None]] = {key: {} for key in (*graph.nodes, END)}
-    for source in (graph.start, *graph.nodes.values()):
-        for send in _all_sends(source):
-            if send.control:
-                control[send.target][source.key] = None
-            if send.data:
-                data[send.target][source.key] = None
-    return {key: tuple(sources) for key, sources in control.items()}, {
-        key: tuple(sources) for key, sources in data.items()
-    }
-
-
-def _all_sends(spec: NodeSpec) -> Iterator[Send]:
-    yield from spec.sends.values()
-    for branch in spec.branches:
-        for end in branch.ends:
-            yield Send(end)
-
-
-def _check_reach(graph: Graph, control: dict[str, tuple[str, ...]], data: dict[str, tuple[str, ...]]) -> None:
-    """Refuse a graph in which START leads nowhere, END is never reached, or a node can never run."""
-    if not graph.start.sends and not graph.start.branches:
-        raise GraphBuildError(f"no edge leaves {START!r}; add one to the first node")
-    if not control[END] and not data[END]:
-        raise GraphBuildError(f"no edge reaches {END!r}; add one from the last node")
-    reached = _reached(graph)
-    lost = [key for key in graph.nodes if key not in reached]
-    if lost:
-        raise GraphBuildError(
-            f"nodes {lost} can't be reached from {START!r}, so they never run; connect or remove them"
-        )
-    if END not in reached:
-        raise GraphBuildError(f"{END!r} can't be reached from {START!r}; no run would ever finish")
-
-
-def _reached(graph: Graph) -> set[str]:
-    reached: set[str] = set()
-    pending = [START]
-    while pending:
-        key = pending.pop()
-        if key in reached:
-            continue
-        reached.add(key)
-        if key != END:
-            spec = graph.start if key == START else graph.nodes[key]
-            pending.extend(send.target for send in _all_sends(spec))
-    return reached
-
-
-def _check_no_cycle(graph: Graph) -> None:
-    done: set[str] = set()
-    for key in graph.nodes:
-        loop = _find_loop(graph, key, done)
-        if loop:
-            raise GraphBuildError(f"a dag has no cycles, and {'→'.join(loop)} is one; use pregel mode to loop")
-
-
-def _find_loop(graph: Graph, first: str, done: set[str]) -> list[str] | None:
-    """Walk down from a node, without recursion; return the loop that was met, closed."""
-    path: list[str] = []
-    pending: list[tuple[str, int]] = [(first, 0)]
-    while pending:
-        key, depth = pending.pop()
-        done.update(path[depth:])
-        del path[depth:]
-        if key in path:
-            return [*path[path.index(key) :], key]
-        if key in done or key == END:
-            continue
-        path.append(key)
-        pending.extend((send.target, depth + 1) for send in _all_sends(graph.nodes[key]))
-    done.update(path)
-    return None
-
-
-def _check_types(graph: Graph) -> None:
-    for source in (graph.start, *graph.nodes.values()):
-        gives = _travels(graph, source)
-        for send in _all_sends(source):
-            if not send.data:
-                continue
-            takes = _accepts(graph, send.target)
-            if not can_meet(gives, takes):
-                raise GraphBuildError(
-                    f"{source.key!r} gives {type_name(gives)} and {send.target!r} takes {type_name(takes)}; "
-                    "these can't meet on an edge"
-                )
-
-
-def _travels(graph: Graph, spec: NodeSpec) -> Any:
-    """Return the type of what leaves a node."""
-    if spec.key == START:
-        return graph.input
-    if spec.post is not None:
-        return Any
-    return dict if spec.output_key is not None else spec.signature.gives
-
-
-def _accepts(graph: Graph, key: str) -> Any:
-    """Return the type of what a node may be sent."""
-    if key == END:
-        return graph.output
-    spec = graph.nodes[key]
-    if spec.pre is not None:
-        return Any
-    return dict if spec.input_key is not None else spec.signature.takes
 
 
 def _register(graph: Graph, serializer: Serializer) -> None:

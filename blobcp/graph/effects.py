@@ -11,7 +11,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
-from blobcp.graph.run import Task
+from blobcp.graph.instance import Task
 from blobcp.graph.state import StateLock
 from blobcp.scope import Scope
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from blobcp.checkpoint import Address, Checkpoint, InterruptState
 from blobcp.errors import CheckpointMismatchError
 from blobcp.graph.channel import ChannelMisfit
+from blobcp.graph.instance import GraphRun, Parked, Task
 from blobcp.graph.plan import END, GraphPlan
-from blobcp.graph.run import GraphRun, Parked, Task
 from blobcp.graph.state import StateCell
 from blobcp.points import Signal, unflatten
 from blobcp.scope import Frame, Resumption

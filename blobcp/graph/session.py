@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError
 from blobcp.graph.effects import Call, Effect, Launch, Next, Visit
+from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.plan import GraphPlan, NodePlan
-from blobcp.graph.run import GraphRun, Machine, Outcome, Task
+from blobcp.graph.run import Machine, Outcome
 from blobcp.graph.state import StateCell
 from blobcp.interrupt import signal_of
 from blobcp.points import Signal

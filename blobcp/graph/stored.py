@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -20,48 +19,23 @@ from blobcp.checkpointer import Checkpointer, Loaded
 from blobcp.codec import Header, Parent, PendingInterrupt
 from blobcp.codec.envelope import Status
 from blobcp.errors import (
-    BlobcpError,
-    CheckpointDoneError,
-    CheckpointMismatchError,
-    CheckpointNotFoundError,
     CheckpointSaveError,
     Interrupted,
-    StoreError,
 )
-from blobcp.graph.answers import Answers, graph_states, rebase, resumption_of
-from blobcp.graph.describe import describe, stored_points
-from blobcp.graph.effects import DeleteBlob, Effect, GetBlob, SetBlob
+from blobcp.graph.answers import graph_states, rebase, resumption_of
+from blobcp.graph.describe import describe
+from blobcp.graph.effects import DeleteBlob, Effect, SetBlob
+from blobcp.graph.instance import GraphRun
+from blobcp.graph.loading import nothing_to_go_on_with, read_checkpoint
+from blobcp.graph.options import RunOptions
 from blobcp.graph.plan import GraphPlan
 from blobcp.graph.restore import Restorer
-from blobcp.graph.run import Finished, GraphRun, Machine, Paused
+from blobcp.graph.run import Finished, Machine, Paused
 from blobcp.graph.session import Session, Steps, make_cell
 from blobcp.points import InterruptInfo, InterruptPoint, Signal, flatten, points_of
 from blobcp.scope import Frame, Resumption, RunClaims, Scope, new_id
 
-__all__ = ["RunOptions", "StoredRun", "pending_points"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What one call of an app asks for, checked."""
-
-    read_id: str | None = None
-    write_id: str | None = None
-    insist: bool = False
-    answers: Answers | None = None
-    bare: list[Any] = field(default_factory=list)
-    max_steps: int | None = None
-    concurrency: int | None = None
-
-    @property
-    def forks(self) -> bool:
-        """Whether the run is to go on under another id."""
-        return self.read_id is not None and self.write_id != self.read_id
-
-    @property
-    def needs_checkpoint(self) -> bool:
-        """Whether there must be something to go on with."""
-        return self.insist or self.forks or bool(self.answers)
+__all__ = ["StoredRun"]
 
 
 class StoredRun:
@@ -128,7 +102,7 @@ class StoredRun:
         if self._loaded is not None and self._loaded.checkpoint is not None:
             return self._loaded.checkpoint
         if options.needs_checkpoint:
-            raise _nothing_to_go_on_with(options.read_id, finished=self._loaded is not None)
+            raise nothing_to_go_on_with(options.read_id, finished=self._loaded is not None)
         return None
 
     def _begin(self, value: Any) -> Generator[Effect, Any, tuple[Machine, Session]]:
@@ -262,65 +236,6 @@ class StoredRun:
             status=status,
             pending=[PendingInterrupt(id=point.id, address=str(point.address)) for point in points],
         )
-
-
-def read_checkpoint(
-    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan
-) -> Generator[Effect, Any, Loaded | None]:
-    """Read and decode what is stored under an id; ``None`` where the store says that there is nothing.
-
-    Raises:
-        StoreError: the store could not tell.
-        CheckpointError: what is there can't be used by this graph.
-    """
-    try:
-        blob = yield GetBlob(checkpoint_id)
-    except BlobcpError:
-        raise
-    except Exception as error:
-        raise StoreError(f"the store could not read checkpoint {checkpoint_id!r}: {error!r}") from error
-    if blob is None:
-        return None
-    if not isinstance(blob, bytes | bytearray | memoryview):
-        raise StoreError(
-            f"the store gave {type(blob).__qualname__} for checkpoint {checkpoint_id!r}; get must return bytes or None"
-        )
-    loaded = checkpointer.decode(checkpoint_id, bytes(blob))
-    if loaded.checkpoint is not None and loaded.header.graph != plan.name:
-        raise CheckpointMismatchError(
-            f"checkpoint {checkpoint_id!r} was written by graph {loaded.header.graph!r} and is loaded by "
-            f"{plan.name!r}; compile with name={loaded.header.graph!r}, or use another id",
-            checkpoint_id=checkpoint_id,
-        )
-    return loaded
-
-
-def pending_points(
-    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan
-) -> Generator[Effect, Any, list[InterruptPoint]]:
-    """Return the points that wait under an id; none for a finished run.
-
-    Raises:
-        CheckpointNotFoundError: nothing is stored there.
-    """
-    loaded = yield from read_checkpoint(checkpoint_id, checkpointer, plan)
-    if loaded is None:
-        raise _nothing_to_go_on_with(checkpoint_id, finished=False)
-    return stored_points(loaded.checkpoint) if loaded.checkpoint else []
-
-
-def _nothing_to_go_on_with(checkpoint_id: str, *, finished: bool) -> CheckpointDoneError | CheckpointNotFoundError:
-    if finished:
-        return CheckpointDoneError(
-            f"checkpoint {checkpoint_id!r} is finished, nothing is pending there; "
-            "start a new run with invoke, or with force_new_run where it is to be forked",
-            checkpoint_id=checkpoint_id,
-        )
-    return CheckpointNotFoundError(
-        f"checkpoint {checkpoint_id!r} was not found in the store, so there is nothing to resume or fork; "
-        "check the id, or start a new run without answers",
-        checkpoint_id=checkpoint_id,
-    )
 
 
 def _stopped_at(info: InterruptInfo) -> str:

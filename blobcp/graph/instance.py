@@ -1,0 +1,225 @@
+"""One graph of a run: what waits in its channels, which of its nodes are under way, what a checkpoint keeps of it.
+
+Pure, like the machine that moves it (:mod:`blobcp.graph.run`): no I/O, no thread, no clock, no user code but the merge
+functions of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blobcp.checkpoint import Checkpoint
+from blobcp.errors import MergeError
+from blobcp.graph.channel import Channel, make_channel
+from blobcp.graph.plan import END, GraphPlan, NodePlan
+from blobcp.graph.state import StateCell
+from blobcp.points import Signal
+from blobcp.scope import Frame
+from blobcp.stream.merge import merge_values
+
+__all__ = ["GraphRun", "Parked", "Task"]
+
+
+class Task:
+    """One visit of a node.
+
+    Attributes:
+        run: the graph it is in.
+        node: the node.
+        value: what arrived for it; for a nested graph that has finished, what that graph gave.
+        original: gives the value as it was before anything could change it; what a checkpoint keeps.
+        skip_pre: whether the pre-handler has run already.
+        empty: whether nothing arrived, so that the value is the zero of the node's type.
+        leaving: whether a nested graph has finished, so that only what comes after a node is left to do.
+    """
+
+    __slots__ = ("empty", "leaving", "node", "original", "run", "skip_pre", "value")
+
+    def __init__(
+        self, run: GraphRun, node: NodePlan, value: Any, *, empty: bool = False, skip_pre: bool = False
+    ) -> None:
+        self.run = run
+        self.node = node
+        self.value = value
+        self.original: Callable[[], Any] | None = None
+        self.empty = empty
+        self.skip_pre = skip_pre
+        self.leaving = False
+
+    @property
+    def path(self) -> list[str]:
+        """The keys from the root graph to the node."""
+        return [*self.run.path, self.node.key]
+
+    def input(self) -> Any:
+        """Return the value to run again with."""
+        return self.value if self.original is None else self.original()
+
+
+@dataclass(slots=True)
+class Parked:
+    """A stopped node that nobody asked to run again: kept as it was stored."""
+
+    signals: list[Signal]
+    value: Any = None
+    has_value: bool = False
+    skip_pre: bool = False
+    sub_graph: Checkpoint | None = None
+
+
+class GraphRun:
+    """One graph instance of a run."""
+
+    __slots__ = (
+        "_touched", "after_hits", "before_hits", "channels", "children", "frame", "last_completed", "parent", "parked",
+        "path", "plan", "ready", "running", "steps", "stopped",
+    )  # fmt: skip
+
+    def __init__(self, plan: GraphPlan, frame: Frame, parent: Task | None) -> None:
+        self.plan = plan
+        self.frame = frame
+        self.parent = parent
+        self.path: tuple[str, ...] = (*parent.run.path, parent.node.key) if parent else ()
+        self.channels: dict[str, Channel] = {
+            key: make_channel(plan.mode, plan.control[key], plan.data[key]) for key in (*plan.nodes, END)
+        }
+        self.running: dict[str, Task] = {}
+        self.ready: list[Task] = []
+        self.stopped: dict[str, tuple[Task, list[Signal]]] = {}
+        self.parked: dict[str, Parked] = {}
+        self.children: dict[str, GraphRun] = {}
+        self.before_hits: list[str] = []
+        self.after_hits: list[str] = []
+        self.last_completed: list[str] = []
+        self.steps = 0
+        self._touched: dict[str, None] = {}
+
+    def deliver(self, node: NodePlan, value: Any, chosen: Sequence[Sequence[str]]) -> None:
+        """Hand a finished node's value to its successors, and pass over the ends that no branch chose."""
+        channels = self.channels
+        key = node.key
+        for send in node.sends:
+            channel = channels[send.target]
+            if send.data:
+                channel.put(key, value)
+            if send.control:
+                channel.fire(key)
+            self._touched[send.target] = None
+        if node.branches:
+            self._deliver_branches(node, value, {target for targets in chosen for target in targets})
+
+    def _deliver_branches(self, node: NodePlan, value: Any, chosen: set[str]) -> None:
+        direct = {send.target: send for send in node.sends}
+        for end in dict.fromkeys(end for branch in node.branches for end in branch.ends):
+            send = direct.get(end)
+            if end in chosen:
+                self.channels[end].put(node.key, value)
+                self.channels[end].fire(node.key)
+            else:
+                self._skip(end, node.key, control=not (send and send.control), data=not (send and send.data))
+            self._touched[end] = None
+
+    def _skip(self, target: str, source: str, *, control: bool, data: bool) -> None:
+        """Pass over a node, and over all that only it could have reached."""
+        pending = [(target, source, control, data)]
+        while pending:
+            at, by, without_control, without_data = pending.pop()
+            self._touched[at] = None
+            if not self.channels[at].skip(by, control=without_control, data=without_data) or at == END:
+                continue
+            node = self.plan.nodes[at]
+            ends = [end for branch in node.branches for end in branch.ends]
+            pending.extend(
+                (end, at, True, True) for end in dict.fromkeys([*(send.target for send in node.sends), *ends])
+            )
+
+    def take_ready(self) -> list[Task]:
+        """Take the nodes that may run now out of their channels, in declaration order.
+
+        Raises:
+            MergeError: values that meet at a node can't be merged.
+        """
+        touched, self._touched = self._touched, {}
+        keys = [key for key in touched if key != END and self.channels[key].ready()]
+        if len(keys) > 1:
+            keys.sort(key=self.plan.order.__getitem__)
+        nodes = self.plan.nodes
+        return [self._task(nodes[key]) for key in keys]
+
+    def end_value(self) -> Any:
+        """Return what reached END; it stays in its channel, so that a checkpoint can still tell it."""
+        channel = self.channels[END]
+        return self._merge(END, channel.values) if channel.values else None
+
+    def _task(self, node: NodePlan) -> Task:
+        values = self.channels[node.key].take()
+        if not values:
+            return Task(self, node, node.zero, empty=True)
+        return Task(self, node, self._merge(node.key, values))
+
+    def _merge(self, key: str, values: dict[str, Any]) -> Any:
+        if len(values) == 1:
+            return next(iter(values.values()))
+        in_order = {source: values[source] for source in self.plan.data[key] if source in values}
+        try:
+            return merge_values(in_order)
+        except MergeError as error:
+            error.path = [*self.path, key]
+            error.args = (f"{'/'.join(error.path)}: {error}",)
+            raise
+
+    def end_ready(self) -> bool:
+        """Whether END was reached."""
+        return self.channels[END].ready()
+
+    @property
+    def halted(self) -> bool:
+        """Whether something happened in this graph after which no further node may start."""
+        return bool(self.stopped or self.before_hits or self.after_hits)
+
+    def touch_all(self) -> None:
+        """Look at every channel again; for a graph that was just loaded."""
+        self._touched = dict.fromkeys(self.channels)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return this graph as it stands; interrupts are kept by the root alone."""
+        cell = self.frame.cell
+        stored = Checkpoint(
+            state=cell.state if isinstance(cell, StateCell) else None,
+            channels={key: channel.dump() for key, channel in self.channels.items()},
+            before_nodes=list(self.before_hits),
+            after_nodes=list(self.after_hits),
+        )
+        for key in self.plan.nodes:
+            if key in self.stopped:
+                self._store_task(stored, self.stopped[key][0], rerun=True)
+            elif key in self.parked:
+                _store_parked(stored, key, self.parked[key])
+            elif key in self.running:
+                self._store_task(stored, self.running[key], rerun=key in self.children)
+        for task in self.ready:
+            stored.inputs[task.node.key] = task.input()
+        return stored
+
+    def _store_task(self, stored: Checkpoint, task: Task, *, rerun: bool) -> None:
+        key = task.node.key
+        child = self.children.get(key)
+        if rerun:
+            stored.rerun_nodes.append(key)
+        if child is not None:
+            stored.sub_graphs[key] = child.checkpoint()
+            stored.skip_pre_handler[key] = True
+        else:
+            stored.inputs[key] = task.input()
+
+
+def _store_parked(stored: Checkpoint, key: str, parked: Parked) -> None:
+    stored.rerun_nodes.append(key)
+    if parked.sub_graph is not None:
+        stored.sub_graphs[key] = parked.sub_graph
+    if parked.skip_pre:
+        stored.skip_pre_handler[key] = True
+    if parked.has_value:
+        stored.inputs[key] = parked.value

@@ -1,0 +1,81 @@
+"""Reading what is stored under an id, and telling what waits there."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from blobcp.checkpointer import Checkpointer, Loaded
+from blobcp.errors import (
+    BlobcpError,
+    CheckpointDoneError,
+    CheckpointMismatchError,
+    CheckpointNotFoundError,
+    StoreError,
+)
+from blobcp.graph.describe import stored_points
+from blobcp.graph.effects import Effect, GetBlob
+from blobcp.graph.plan import GraphPlan
+from blobcp.points import InterruptPoint
+
+__all__ = ["nothing_to_go_on_with", "pending_points", "read_checkpoint"]
+
+
+def read_checkpoint(
+    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan
+) -> Generator[Effect, Any, Loaded | None]:
+    """Read and decode what is stored under an id; ``None`` where the store says that there is nothing.
+
+    Raises:
+        StoreError: the store could not tell.
+        CheckpointError: what is there can't be used by this graph.
+    """
+    try:
+        blob = yield GetBlob(checkpoint_id)
+    except BlobcpError:
+        raise
+    except Exception as error:
+        raise StoreError(f"the store could not read checkpoint {checkpoint_id!r}: {error!r}") from error
+    if blob is None:
+        return None
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise StoreError(
+            f"the store gave {type(blob).__qualname__} for checkpoint {checkpoint_id!r}; get must return bytes or None"
+        )
+    loaded = checkpointer.decode(checkpoint_id, bytes(blob))
+    if loaded.checkpoint is not None and loaded.header.graph != plan.name:
+        raise CheckpointMismatchError(
+            f"checkpoint {checkpoint_id!r} was written by graph {loaded.header.graph!r} and is loaded by "
+            f"{plan.name!r}; compile with name={loaded.header.graph!r}, or use another id",
+            checkpoint_id=checkpoint_id,
+        )
+    return loaded
+
+
+def pending_points(
+    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan
+) -> Generator[Effect, Any, list[InterruptPoint]]:
+    """Return the points that wait under an id; none for a finished run.
+
+    Raises:
+        CheckpointNotFoundError: nothing is stored there.
+    """
+    loaded = yield from read_checkpoint(checkpoint_id, checkpointer, plan)
+    if loaded is None:
+        raise nothing_to_go_on_with(checkpoint_id, finished=False)
+    return stored_points(loaded.checkpoint) if loaded.checkpoint else []
+
+
+def nothing_to_go_on_with(checkpoint_id: str, *, finished: bool) -> CheckpointDoneError | CheckpointNotFoundError:
+    """Return the error for a run that was to go on where it can't."""
+    if finished:
+        return CheckpointDoneError(
+            f"checkpoint {checkpoint_id!r} is finished, nothing is pending there; "
+            "start a new run with invoke, or with force_new_run where it is to be forked",
+            checkpoint_id=checkpoint_id,
+        )
+    return CheckpointNotFoundError(
+        f"checkpoint {checkpoint_id!r} was not found in the store, so there is nothing to resume or fork; "
+        "check the id, or start a new run without answers",
+        checkpoint_id=checkpoint_id,
+    )
