@@ -115,7 +115,8 @@ def _compiled(annotation: Any, deep: bool) -> Check | None:
     if not isinstance(cls, type) or _accepts_all(cls):
         return None
     arguments = typing.get_args(annotation)
-    inner = _inner_test(cls, arguments) if deep and arguments else None
+    is_empty_tuple = cls is tuple and hasattr(annotation, "__args__")
+    inner = _inner_test(cls, arguments) if deep and (arguments or is_empty_tuple) else None
     return _instance(cls, inner)
 
 

@@ -84,7 +84,7 @@ class Plans:
 
     def _find(self, name: object) -> Shape:
         if not isinstance(name, str):
-            raise LoadProblem(f"a {type(name).__name__} stands where the name of a class should")
+            raise TypeError(f"a {type(name).__name__} stands where the name of a class should")
         entry = self.registry.named(name)
         if entry is None and name in BUILTIN_EXCEPTIONS:
             entry = Entry(name=name, cls=BUILTIN_EXCEPTIONS[name])

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from blobcp.codec.paths import step_of_key, step_of_member
-from blobcp.codec.shape import LoadProblem, Parts, Refusal, Shape, no_step
+from blobcp.codec.shape import Parts, Refusal, Shape, no_step
 
 __all__ = ["BIG_INT", "PAIRS", "STANDARD_SHAPES", "SURROGATE_TEXT", "step_of_pair"]
 
@@ -78,7 +78,7 @@ def _build_time(parts: Parts) -> time:
 
 def _zone(value: object) -> tzinfo | None:
     if value is not None and not isinstance(value, tzinfo):
-        raise LoadProblem(f"a {type(value).__name__} stands where a time zone should")
+        raise TypeError(f"a {type(value).__name__} stands where a time zone should")
     return value
 
 
@@ -163,5 +163,5 @@ STANDARD_SHAPES: dict[type[Any], Shape] = {
 
 def _bytes(value: object) -> bytes:
     if not isinstance(value, bytes):
-        raise LoadProblem(f"a {type(value).__name__} stands where bytes should")
+        raise TypeError(f"a {type(value).__name__} stands where bytes should")
     return value

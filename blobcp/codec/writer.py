@@ -84,11 +84,10 @@ class Writer:
             raise _foreign(problem) from problem
 
     def _list(self, value: list[Any], depth: int) -> list[Any]:
-        leaves = self._leaves
-        if leaves.issuperset(map(type, value)):
-            return value
         if depth > self._max_depth:
             raise _too_deep(self._max_depth)
+        if self._leaves.issuperset(map(type, value)):
+            return value
         ways = self._ways
         out = value
         index = 0
@@ -106,11 +105,11 @@ class Writer:
         return out
 
     def _dict(self, value: dict[Any, Any], depth: int) -> Any:
+        if depth > self._max_depth:
+            raise _too_deep(self._max_depth)
         leaves = self._leaves
         if not (all(map(_is_plain_key, value)) if self._careful else leaves.issuperset(map(type, value))):
             return self._pairs(value, depth)
-        if depth > self._max_depth:
-            raise _too_deep(self._max_depth)
         ways = self._ways
         out = value
         key: Any = None
@@ -146,11 +145,11 @@ class Writer:
         leaves, ways, max_depth = self._leaves, self._ways, self._max_depth
 
         def write(value: Any, depth: int) -> Ext:
+            if depth > max_depth:
+                raise _too_deep(max_depth)
             parts = take(value)
             if leaves.issuperset(map(type, parts)):
                 return Ext(code, _encode(parts))
-            if depth > max_depth:
-                raise _too_deep(max_depth)
             out: list[Any] = []
             try:
                 for part in parts:
@@ -171,6 +170,8 @@ class Writer:
         prefixes: dict[str, bytes] = {}
 
         def write(value: Any, depth: int) -> Ext:
+            if depth > max_depth:
+                raise _too_deep(max_depth)
             parts = take(value)
             if len(parts) != _NAME_AND_FIELDS or type(parts[1]) is not dict:
                 return in_general(value, depth)
@@ -178,8 +179,6 @@ class Writer:
             prefix = prefixes.get(name) or prefixes.setdefault(name, _START_OF_PAIR + _encode(name))
             if leaves.issuperset(map(type, fields.values())):
                 return Ext(code, prefix + _encode(fields))
-            if depth > max_depth:
-                raise _too_deep(max_depth)
             try:
                 return Ext(code, prefix + _encode(write_dict(fields, depth)))
             except Refusal as refusal:

@@ -37,7 +37,9 @@ def _difference(one: Any, other: Any) -> str:
     if type(one) is not type(other):
         return f"{one!r} is a {type(one)}, {other!r} is a {type(other)}"
     if isinstance(one, float):
-        same = math.isnan(other) if math.isnan(one) else one == other and math.copysign(1, one) == math.copysign(1, other)
+        same = (
+            math.isnan(other) if math.isnan(one) else one == other and math.copysign(1, one) == math.copysign(1, other)
+        )
         return "" if same else f"{one!r} != {other!r}"
     if isinstance(one, complex):
         return _difference(one.real, other.real) or _difference(one.imag, other.imag)

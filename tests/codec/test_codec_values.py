@@ -94,7 +94,15 @@ VALUES: list[Any] = [
     *(date(2024, 2, 29), time(1, 2, 3, 4), time(1, tzinfo=UTC), time(2, fold=1), time(3, tzinfo=BERLIN)),
     *(timedelta(days=-1, microseconds=1), timedelta.max, UTC, timezone(timedelta(hours=1)), timezone.max, BERLIN),
     *(Decimal("1.50"), Decimal("-0"), Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), Decimal("1E+1000")),
-    *(UUID(int=0), UUID(int=2**128 - 1), 1 + 2j, complex(-0.0, math.nan), range(1, 10, 2), range(0), slice(1, None, (2,))),
+    *(
+        UUID(int=0),
+        UUID(int=2**128 - 1),
+        1 + 2j,
+        complex(-0.0, math.nan),
+        range(1, 10, 2),
+        range(0),
+        slice(1, None, (2,)),
+    ),
     *(Path("/a/b"), Path(), Path("a\udcffb"), PurePosixPath("x"), PureWindowsPath("C:\\x")),
     *(..., NotImplemented, msgspec.UNSET),
     *(Phase.Step.READY, Phase.Step.DONE, Colour.RED, Level.LOW, Mixed.HALF),
@@ -160,7 +168,9 @@ def test_default_dict_gives_its_default(serializer: MsgpackSerializer) -> None:
 def test_dicts_keep_their_order(serializer: MsgpackSerializer) -> None:
     """Dicts of any kind keep insertion order."""
     for kind in (dict, OrderedDict, Counter):
-        value = kind({"b": 2, "a": (1,), "\ud800": 3}) if kind is not Counter else Counter({"b": 2, "\ud800": 3, "a": 1})
+        value = (
+            kind({"b": 2, "a": (1,), "\ud800": 3}) if kind is not Counter else Counter({"b": 2, "\ud800": 3, "a": 1})
+        )
 
         assert list(serializer.loads(serializer.dumps(value))) == list(value)
 
@@ -261,7 +271,11 @@ def _values() -> st.SearchStrategy[Any]:
         leaves,
         lambda inner: st.one_of(
             *(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
-            *(st.dictionaries(keys, inner, max_size=3), st.lists(inner, max_size=3).map(tuple), st.sets(keys, max_size=3)),
+            *(
+                st.dictionaries(keys, inner, max_size=3),
+                st.lists(inner, max_size=3).map(tuple),
+                st.sets(keys, max_size=3),
+            ),
             st.builds(deque, st.lists(inner, max_size=3), st.sampled_from([None, 3])),
             st.dictionaries(keys, inner, max_size=3).map(OrderedDict),
             st.dictionaries(keys, inner, max_size=3).map(lambda items: defaultdict(list, items)),
