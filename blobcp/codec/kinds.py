@@ -38,7 +38,7 @@ AUTOMATIC_KINDS = frozenset({Kind.DATACLASS, Kind.STRUCT, Kind.ATTRS, Kind.MODEL
 
 _PY_HEAP_TYPE = 1 << 9
 _BASES_OF_OTHERS = frozenset({"abc", "builtins", "enum", "msgspec", "pydantic.main", "pydantic.root_model", "typing"})
-_RUNTIME_ATTRIBUTES = frozenset({"__dict__", "__weakref__", "_attrs_cached_hash"})
+_RUNTIME_ATTRIBUTES = frozenset({"__dict__", "__weakref__"})
 
 
 class FieldSpec(msgspec.Struct, frozen=True):

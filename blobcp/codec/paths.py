@@ -34,7 +34,8 @@ def step_of_key(key: Any) -> str:
 
 def _text_of_key(key: Any) -> str:
     if type(key) is tuple:
-        return f"({', '.join(map(_text_of_key, key))})"
+        comma = "," if len(key) == 1 else ""
+        return f"({', '.join(map(_text_of_key, key))}{comma})"
     if type(key) in _READABLE_KEYS:
         text = repr(key)
         return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}…"

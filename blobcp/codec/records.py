@@ -7,6 +7,8 @@ further attributes that it was given.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from types import new_class
 from typing import Any
 
 import msgspec
@@ -18,7 +20,11 @@ from blobcp.codec.shape import Parts, Shape, no_step
 __all__ = ["record_shape", "set_attributes"]
 
 _CODES = {Kind.DATACLASS: 32, Kind.STRUCT: 33, Kind.ATTRS: 34, Kind.MODEL: 35, Kind.OBJECT: 36, Kind.NAMED_TUPLE: 37}
+_QUIET_BASES = ("builtins", "msgspec", "msgspec._core", "typing")
 _NOT_STATE = frozenset({"__orig_class__"})
+_CACHED_HASH = "_attrs_cached_hash"
+"""Where attrs keeps a hash; it has to be there, and strings have another hash in another process."""
+
 _NAME_AND_FIELDS = 2
 
 
@@ -106,6 +112,8 @@ def _further_attributes(plan: FieldsPlan) -> Callable[[Any], Fields]:
         for name in slots:
             if hasattr(value, name):
                 more[name] = getattr(value, name)
+        if _CACHED_HASH in more:
+            more[_CACHED_HASH] = None
         return more
 
     return further
@@ -130,34 +138,32 @@ def _struct_ways(plan: FieldsPlan) -> Ways:
 
 
 def _struct_maker(cls: type[msgspec.Struct]) -> Callable[[Fields], Any]:
-    """Return what makes a struct from its fields without running its ``__post_init__``.
-
-    msgspec has no way past it. So the struct is made as one of a twin class, which has the same bases and slots and no
-    ``__post_init__`` of its own, and then declared to be of the real class; Python refuses that unless both have the
-    same layout. A base with a ``__post_init__`` leaves no way but the constructor.
-    """
+    """Return what makes a struct from its fields without running its ``__post_init__``, if it can be avoided."""
     if not hasattr(cls, "__post_init__"):
         return lambda fields: cls(**fields)
-    config = cls.__struct_config__
-    own = vars(cls).get("__slots__", ())
-    if any(hasattr(base, "__post_init__") for base in cls.__bases__):
-        return lambda fields: cls(**fields)
-    twin = msgspec.defstruct(
-        cls.__name__,
-        [(name, Any) for name in own if name in cls.__struct_fields__],
-        bases=cls.__bases__,
-        kw_only=True,
-        gc=config.gc,
-        weakref=config.weakref,
-        dict=config.dict,
-    )
+    blank = _blank_struct(cls)
 
     def make(fields: Fields) -> Any:
-        value = twin(**fields)
-        msgspec.structs.force_setattr(value, "__class__", cls)
+        value = cls(**fields) if blank is None else copy(blank)
+        for name, item in fields.items():  # also where __post_init__ ran, since it may have changed them
+            msgspec.structs.force_setattr(value, name, item)
         return value
 
     return make
+
+
+def _blank_struct(cls: type[msgspec.Struct]) -> Any:
+    """Return an instance to copy, or ``None`` where there is none without running the user's code.
+
+    msgspec makes no struct without its ``__post_init__``. So one is made of a subclass that has an empty one, and is
+    then declared to be of the class itself, which Python allows since both have the same layout.
+    """
+    if any("__init_subclass__" in vars(base) for base in cls.__mro__ if base.__module__ not in _QUIET_BASES):
+        return None
+    quiet = new_class(cls.__name__, (cls,), exec_body=lambda body: body.update(__post_init__=lambda self: None))
+    blank = quiet(**dict.fromkeys(cls.__struct_fields__))
+    msgspec.structs.force_setattr(blank, "__class__", cls)
+    return blank
 
 
 def _model_ways(plan: FieldsPlan) -> Ways:

@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -159,7 +160,7 @@ def test_what_can_not_be_stored_is_refused_with_advice(value: Any, name: str, ad
 
 def test_sockets_and_files_are_refused(registry: Registry) -> None:
     """F17: open sockets and files stay outside."""
-    with socket.socket() as live, open(__file__, "rb") as file:
+    with socket.socket() as live, Path(__file__).open("rb") as file:
         assert "socket.socket" in str(refused([live], registry))
         assert "_io.BufferedReader" in str(refused([file], registry))
 
