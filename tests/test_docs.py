@@ -1,0 +1,112 @@
+"""README.md and docs/ are true: their snippets run, print what they say they print, and leave nothing out.
+
+Each page runs in a process of its own (this file, as a script), in an empty folder, its blocks in order in one module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
+CHANGING = (
+    (re.compile(r"\b[0-9a-f]{32,}\b"), "<hex>"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d+:]*"), "<time>"),
+)
+"""What differs from run to run: ids, digests and times."""
+
+
+class Snippet(NamedTuple):
+    """A block of Python, the line it starts at, and what the block after it says that it prints."""
+
+    line: int
+    code: str
+    printed: str | None
+
+
+def snippets_of(page: Path) -> Iterator[Snippet]:
+    """Yield the Python blocks of a page; a ``text`` block that comes next is their output."""
+    text = page.read_text(encoding="utf-8")
+    blocks = list(FENCE.finditer(text))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block[1] == "python":
+            printed = following[2] if following and following[1] == "text" else None
+            yield Snippet(text.count("\n", 0, block.start()) + 1, block[2], printed)
+
+
+def run_page(page: Path) -> list[str]:
+    """Run the blocks of a page in one module and return what each printed; errors show the page's own lines."""
+    module = types.ModuleType(page.stem.lower())
+    sys.modules[module.__name__] = module
+    printed = []
+    for snippet in snippets_of(page):
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile("\n" * snippet.line + snippet.code, page.name, "exec"), vars(module))
+        printed.append(output.getvalue())
+    return printed
+
+
+if __name__ == "__main__":
+    print(json.dumps(run_page(Path(sys.argv[1]))))
+    sys.exit()
+
+
+import pytest  # noqa: E402 - the script above runs without it
+
+import blobcp.errors  # noqa: E402
+
+
+def steady(text: str) -> str:
+    """Return the text without what changes from run to run."""
+    for pattern, word in CHANGING:
+        text = pattern.sub(word, text)
+    return text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_run(page: Path, tmp_path: Path) -> None:
+    """Every Python block runs, and prints what the ``text`` block after it shows."""
+    done = subprocess.run(
+        [sys.executable, __file__, str(page)], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+    for snippet, printed in zip(snippets_of(page), json.loads(done.stdout), strict=True):
+        shown = snippet.printed if snippet.printed is not None else ""
+        assert steady(printed) == steady(shown), f"{page.name}, line {snippet.line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link leads to a file that is there."""
+    broken = [
+        target for target, _ in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_every_page_is_in_the_contents() -> None:
+    """The README links every page of docs/."""
+    readme = PAGES[0].read_text(encoding="utf-8")
+
+    assert [page.name for page in PAGES[1:] if f"(docs/{page.name})" not in readme] == []
+
+
+def test_every_error_is_documented() -> None:
+    """docs/errors.md has a word on each public error."""
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+
+    assert [name for name in blobcp.errors.__all__ if f"`{name}`" not in page] == []
