@@ -131,12 +131,20 @@ def _instance(cls: type[Any], inner: Test | None) -> Check | None:
     except TypeError:  # a class that refuses the question
         return None
 
+    def is_one(found: type[Any]) -> bool:
+        return issubclass(found, accepted) or _was_defined_again(found, cls)
+
     def by_type(found: type[Any]) -> bool | None:
-        return None if inner and issubclass(found, accepted) else issubclass(found, accepted)
+        return None if inner and is_one(found) else is_one(found)
 
     if inner is None:
-        return Check(by_type, lambda value: isinstance(value, accepted))
-    return Check(by_type, lambda value: isinstance(value, accepted) and inner(value))
+        return Check(by_type, lambda value: is_one(type(value)))
+    return Check(by_type, lambda value: is_one(type(value)) and inner(value))
+
+
+def _was_defined_again(found: type[Any], cls: type[Any]) -> bool:
+    """Tell whether the annotation means a newer or older definition of a value's class, as after a reload."""
+    return any(base.__qualname__ == cls.__qualname__ and base.__module__ == cls.__module__ for base in type.mro(found))
 
 
 def _union(members: Iterable[Any], deep: bool) -> Check | None:

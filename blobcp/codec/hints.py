@@ -32,18 +32,17 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
 
 
 def _resolved_hints(cls: type[Any]) -> dict[str, Any]:
-    names = {cls.__name__: cls}
     try:
-        return typing.get_type_hints(cls, localns=names, include_extras=True)
+        return typing.get_type_hints(cls, include_extras=True)
     except Exception:  # an annotation is an expression of the user's and may raise anything
-        return _hints_one_by_one(cls, names)
+        return _hints_one_by_one(cls)
 
 
-def _hints_one_by_one(cls: type[Any], names: dict[str, Any]) -> dict[str, Any]:
+def _hints_one_by_one(cls: type[Any]) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         module = sys.modules.get(base.__module__)
-        scope = {**vars(module), **names} if module else dict(names)
+        scope = {base.__name__: base, **(vars(module) if module else {})}  # a class in a function may name itself
         hints.update({name: _resolved(raw, scope) for name, raw in _annotations_of(base).items()})
     return hints
 

@@ -50,6 +50,11 @@ class Reader:
             self._walk(_decode_plain(data), [])
         except SerializationError as explained:
             return explained
+        except RecursionError:
+            return SerializationError(
+                "the bytes are nested more deeply than the stack has room for here: they are corrupt, or loads was "
+                "called from deep inside other calls"
+            )
         except Exception as again:
             problem = again
         return SerializationError(

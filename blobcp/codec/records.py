@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+from blobcp.checkpoint import Checkpoint
 from blobcp.codec.fields import Fields, FieldsPlan
 from blobcp.codec.kinds import Kind, is_cached, slots_of
-from blobcp.codec.shape import Parts, Shape, no_step
+from blobcp.codec.shape import LoadProblem, Parts, Refusal, Shape, no_step
 
 __all__ = ["record_shape", "set_attributes"]
 
@@ -134,7 +135,21 @@ def _struct_ways(plan: FieldsPlan) -> Ways:
             msgspec.structs.force_setattr(value, attribute, item)
         return value
 
-    return take, build
+    return take, _checked(plan, build) if cls.__module__ == Checkpoint.__module__ else build
+
+
+def _checked(plan: FieldsPlan, build: Callable[[Parts], Any]) -> Callable[[Parts], Any]:
+    """Check the framework's own structs on load too: it relies on them, whoever wrote the bytes."""
+
+    def build_and_check(parts: Parts) -> Any:
+        value = build(parts)
+        try:
+            plan.read(value)
+        except Refusal as refusal:
+            raise LoadProblem(f"{plan.name}{refusal.steps[0]} is corrupt: {refusal.advice}") from refusal
+        return value
+
+    return build_and_check
 
 
 def _struct_maker(cls: type[msgspec.Struct]) -> Callable[[Fields], Any]:

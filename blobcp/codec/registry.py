@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from blobcp.checkpoint import Address, AddressSegment, Checkpoint, DagChannelState, InterruptState, PregelChannelState
+from blobcp.codec.conforms import conforms
 from blobcp.codec.hints import classes_in
 from blobcp.codec.kinds import AUTOMATIC_KINDS, kind_of, qualified_name
 from blobcp.errors import RegistrationError
@@ -58,6 +59,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _address_from(segments: list[list[str]]) -> Address:
+    if not conforms(segments, list[list[str]]):
+        raise TypeError("an address is a list of lists of texts")
     return Address.of(*segments)
 
 

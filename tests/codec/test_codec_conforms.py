@@ -24,6 +24,7 @@ from typing import (
 import pytest
 
 from blobcp.codec import can_meet, conforms, shallow_checker
+from blobcp.codec.hints import hints_of
 
 T = TypeVar("T")
 UserId = NewType("UserId", int)
@@ -211,3 +212,32 @@ def test_unhashable_annotations_are_understood() -> None:
     """An annotation that can't be remembered is compiled each time."""
     assert conforms("a", Annotated[str, ["not hashable"]]) is True
     assert conforms(1, Annotated[str, ["not hashable"]]) is False
+
+
+def defined_again() -> type[Any]:
+    """Define a class as a reload does."""
+
+    class Again: ...
+
+    return Again
+
+
+def test_a_class_defined_again_conforms() -> None:
+    """After a reload, a value of the older class is not held against the newer annotation."""
+    older, newer = defined_again(), defined_again()
+
+    assert conforms([older()], list[newer]) is True  # type: ignore[valid-type]
+    assert conforms([Dog()], list[newer]) is False  # type: ignore[valid-type]
+
+
+class Node:
+    """A base class of the same name as the one below."""
+
+    parent: Node | None = None
+
+
+def test_a_base_of_the_same_name_keeps_its_annotations() -> None:
+    """An annotation is read where it stands, also if a derived class has the same name as what it mentions."""
+    derived = type("Node", (Node,), {"__module__": "elsewhere", "__annotations__": {"more": "Unresolvable"}})
+
+    assert hints_of(derived) == {"parent": Node | None, "more": Any}

@@ -66,6 +66,9 @@ HOSTILE = {
     "class name is a list": encode(Ext(32, encode([[1], {}]))),
     "class without fields": encode(Ext(33, encode(["blobcp.Checkpoint"]))),
     "fields are a list": encode(Ext(33, encode(["blobcp.Checkpoint", [1]]))),
+    "channels are a list": encode(Ext(33, encode(["blobcp.Checkpoint", {"channels": [1]}]))),
+    "a channel is a number": encode(Ext(33, encode(["blobcp.Checkpoint", {"channels": {"a": 1}}]))),
+    "address of a text": encode(Ext(40, encode(["blobcp.Address", ["ab", "cd"]]))),
     "address is a number": encode(Ext(40, encode(["blobcp.Address", 3]))),
 }
 
