@@ -11,11 +11,11 @@ from collections.abc import Callable
 from enum import Enum, Flag
 from typing import Any
 
-from blobcp.codec.kinds import qualified_name, slots_of
+from blobcp.codec.kinds import Kind, qualified_name, slots_of
 from blobcp.codec.paths import step_of_index
 from blobcp.codec.records import set_attributes
 from blobcp.codec.registry import Entry, Registry
-from blobcp.codec.shape import LoadProblem, Parts, Refusal, Shape, no_step
+from blobcp.codec.shape import CODES, LoadProblem, Parts, Refusal, Shape, no_step
 from blobcp.codec.values import step_of_pair
 
 __all__ = ["BUILTIN_EXCEPTIONS", "codec_shape", "default_dict_shape", "enum_shape", "exception_shape"]
@@ -41,7 +41,7 @@ _NO_FACTORY, _BUILTIN_FACTORY, _REGISTERED_FACTORY = range(3)
 def enum_shape(cls: type[Enum], name: str) -> Shape:
     """Store a member by its name; a flag, which may combine several, by its value."""
     if issubclass(cls, Flag):
-        return Shape(38, lambda member: [name, member.value], lambda parts: cls(parts[1]), no_step)
+        return Shape(CODES[Kind.ENUM], lambda member: [name, member.value], lambda parts: cls(parts[1]), no_step)
     members = cls.__members__
 
     def take(member: Enum) -> Parts:
@@ -57,7 +57,7 @@ def enum_shape(cls: type[Enum], name: str) -> Shape:
             )
         return members[parts[1]]
 
-    return Shape(38, take, build, no_step)
+    return Shape(CODES[Kind.ENUM], take, build, no_step)
 
 
 def exception_shape(cls: type[BaseException], name: str) -> Shape:
@@ -82,7 +82,7 @@ def exception_shape(cls: type[BaseException], name: str) -> Shape:
         set_attributes(error, attributes)
         return error
 
-    return Shape(39, take, build, lambda index, _: ".args" if index == 1 else "")
+    return Shape(CODES[Kind.EXCEPTION], take, build, lambda index, _: ".args" if index == 1 else "")
 
 
 _BUILTIN_EXCEPTION_SET = frozenset(BUILTIN_EXCEPTIONS.values())
@@ -107,7 +107,7 @@ def codec_shape(entry: Entry, encode: Callable[[Any], Any], decode: Callable[[An
                 f"the codec of {entry.name} failed with {type(problem).__name__}: {problem}; correct its encode"
             ) from problem
 
-    return Shape(40, take, lambda parts: decode(parts[1]), no_step)
+    return Shape(CODES[Kind.CODEC], take, lambda parts: decode(parts[1]), no_step)
 
 
 def default_dict_shape(registry: Registry) -> Shape:

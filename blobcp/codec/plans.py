@@ -11,25 +11,12 @@ from blobcp.codec.kinds import Kind, kind_of, qualified_name
 from blobcp.codec.members import BUILTIN_EXCEPTIONS, codec_shape, default_dict_shape, enum_shape, exception_shape
 from blobcp.codec.records import record_shape
 from blobcp.codec.registry import Entry, Registry
-from blobcp.codec.shape import LoadProblem, Parts, Shape
+from blobcp.codec.shape import CODES, LoadProblem, Parts, Shape
 from blobcp.codec.values import BIG_INT, PAIRS, STANDARD_SHAPES, SURROGATE_TEXT
 
-__all__ = ["FIRST_NAMED_CODE", "NAMES_OF_CODES", "Plans"]
+__all__ = ["Plans"]
 
-FIRST_NAMED_CODE = 32
-"""From this code on, the first part of a value is the name of its class."""
-
-NAMES_OF_CODES = {
-    32: Kind.DATACLASS,
-    33: Kind.STRUCT,
-    34: Kind.ATTRS,
-    35: Kind.MODEL,
-    36: Kind.OBJECT,
-    37: Kind.NAMED_TUPLE,
-    38: Kind.ENUM,
-    39: Kind.EXCEPTION,
-    40: Kind.CODEC,
-}
+_KINDS = {code: kind for kind, code in CODES.items()}
 
 
 class Plans:
@@ -44,7 +31,7 @@ class Plans:
         self.by_code: dict[int, Callable[[Parts], Any]] = {
             shape.code: shape.build for shape in (BIG_INT, SURROGATE_TEXT, PAIRS, *self._by_class.values())
         }
-        self.by_code.update({code: self._build_named(code) for code in NAMES_OF_CODES})
+        self.by_code.update({code: self._build_named(code) for code in _KINDS})
         self._steps = {shape.code: shape.step for shape in (PAIRS, *self._by_class.values())}
 
     def of_class(self, cls: type[Any]) -> Shape | None:
@@ -57,8 +44,8 @@ class Plans:
 
     def step(self, code: int, index: int, parts: Parts) -> str:
         """Return the path step to a part of a stored value."""
-        if code in NAMES_OF_CODES:
-            return ".args" if NAMES_OF_CODES[code] is Kind.EXCEPTION and index == 1 else ""
+        if code in _KINDS:
+            return ".args" if _KINDS[code] is Kind.EXCEPTION and index == 1 else ""
         return self._steps[code](index, parts) if code in self._steps else ""
 
     def _remember(self, entry: Entry) -> Shape:
@@ -74,8 +61,8 @@ class Plans:
             shape = self._by_name.get(name) or self._find(name)
             if shape.code != code:
                 raise LoadProblem(
-                    f"{name} was stored as a {NAMES_OF_CODES[code]} and is registered as a "
-                    f"{NAMES_OF_CODES[shape.code]} now; register the class of the old kind under this name or migrate "
+                    f"{name} was stored as a {_KINDS[code]} and is registered as a "
+                    f"{_KINDS[shape.code]} now; register the class of the old kind under this name or migrate "
                     "the checkpoint"
                 )
             return shape.build(parts)
@@ -102,7 +89,7 @@ def _builtin_exception(cls: type[Any]) -> Entry | None:
 def _shape_of(entry: Entry) -> Shape:
     if entry.encode is not None and entry.decode is not None:
         return codec_shape(entry, entry.encode, entry.decode)
-    if entry.name in BUILTIN_EXCEPTIONS:
+    if BUILTIN_EXCEPTIONS.get(entry.name) is entry.cls:
         return exception_shape(entry.cls, entry.name)
     kind = kind_of(entry.cls)
     if kind is Kind.ENUM:

@@ -16,11 +16,10 @@ import msgspec
 from blobcp.checkpoint import Checkpoint
 from blobcp.codec.fields import Fields, FieldsPlan
 from blobcp.codec.kinds import Kind, is_cached, slots_of
-from blobcp.codec.shape import LoadProblem, Parts, Refusal, Shape, no_step
+from blobcp.codec.shape import CODES, LoadProblem, Parts, Refusal, Shape, no_step
 
 __all__ = ["record_shape", "set_attributes"]
 
-_CODES = {Kind.DATACLASS: 32, Kind.STRUCT: 33, Kind.ATTRS: 34, Kind.MODEL: 35, Kind.OBJECT: 36, Kind.NAMED_TUPLE: 37}
 _QUIET_BASES = ("builtins", "msgspec", "msgspec._core", "typing")
 _NOT_STATE = frozenset({"__orig_class__"})
 _CACHED_HASH = "_attrs_cached_hash"
@@ -33,7 +32,7 @@ def record_shape(cls: type[Any], kind: Kind, name: str) -> Shape:
     """Return how a registered class with fields is stored."""
     plan = FieldsPlan(cls, kind, name)
     take, build = _WAYS[kind](plan)
-    return Shape(_CODES[kind], take, build, no_step)
+    return Shape(CODES[kind], take, build, no_step)
 
 
 Ways = tuple[Callable[[Any], Parts], Callable[[Parts], Any]]

@@ -9,11 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from blobcp.codec.kinds import Kind
 from blobcp.codec.paths import step_of_index
 
-__all__ = ["LoadProblem", "Refusal", "Shape", "no_step"]
+__all__ = ["CODES", "LoadProblem", "Parts", "Refusal", "Shape", "no_step"]
 
 Parts = list[Any]
+
+CODES = {
+    Kind.DATACLASS: 32,
+    Kind.STRUCT: 33,
+    Kind.ATTRS: 34,
+    Kind.MODEL: 35,
+    Kind.OBJECT: 36,
+    Kind.NAMED_TUPLE: 37,
+    Kind.ENUM: 38,
+    Kind.EXCEPTION: 39,
+    Kind.CODEC: 40,
+}
+"""The codes of registered classes by their kind; the first part of such a value is the name of its class.
+
+Those of the standard library's types are 1 to 24, see :mod:`blobcp.codec.values`.
+"""
 
 
 class Shape(NamedTuple):

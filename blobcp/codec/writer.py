@@ -14,8 +14,8 @@ from msgspec.msgpack import Ext
 
 from blobcp.codec.kinds import qualified_name
 from blobcp.codec.paths import joined, shown, step_of_index, step_of_key
-from blobcp.codec.plans import FIRST_NAMED_CODE, Plans
-from blobcp.codec.shape import Refusal, Shape
+from blobcp.codec.plans import Plans
+from blobcp.codec.shape import CODES, Refusal, Shape
 from blobcp.codec.storable import advice_for
 from blobcp.codec.values import BIG_INT, PAIRS, SURROGATE_TEXT
 from blobcp.errors import SerializationError, UnregisteredTypeError
@@ -137,7 +137,7 @@ class Writer:
                 raise Refusal(advice, type=cls)
 
             return refuse
-        return self._standard(shape) if shape.code < FIRST_NAMED_CODE else self._named(shape)
+        return self._named(shape) if shape.code in _NAMED else self._standard(shape)
 
     def _standard(self, shape: Shape) -> Callable[[Any, int], Ext]:
         """Return what writes values of one type by their parts, whatever these are."""
@@ -189,6 +189,7 @@ class Writer:
         return write
 
 
+_NAMED = frozenset(CODES.values())
 _NAME_AND_FIELDS = 2
 _START_OF_PAIR = b"\x92"
 """How MessagePack begins an array of two."""

@@ -19,6 +19,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.msgpack import Ext, encode
 
 from blobcp.checkpoint import Address, Checkpoint, DagChannelState, InterruptState, PregelChannelState
 from blobcp.codec import MsgpackSerializer, Registry, register_annotations
@@ -238,6 +239,46 @@ def test_same_value_gives_the_same_bytes(serializer: MsgpackSerializer) -> None:
         return {"a": Point((1, 2)), "b": [Colour.RED, 2**70]}
 
     assert serializer.dumps(make()) == serializer.dumps(make())
+
+
+STORED: list[tuple[Any, int, list[Any]]] = [
+    ((1, "a"), 1, [1, "a"]),
+    ({1}, 2, [1]),
+    (frozenset({1}), 3, [1]),
+    ({(): 1}, 4, [Ext(1, b"\x90"), 1]),
+    (2**64, 5, [b"\0" * 8 + b"\1"]),
+    ("\ud800", 6, [b"\xed\xa0\x80"]),
+    (bytearray(b"x"), 7, [b"x"]),
+    (1 + 2j, 8, [1.0, 2.0]),
+    (range(3), 9, [0, 3, 1]),
+    (slice(3), 10, [None, 3, None]),
+    (deque([1], 2), 11, [2, 1]),
+    (Counter("a"), 12, ["a", 1]),
+    (OrderedDict(a=1), 13, ["a", 1]),
+    (defaultdict(list, a=1), 14, [1, "list", "a", 1]),
+    (datetime(2024, 1, 2), 15, ["2024-01-02T00:00:00", 0, None]),  # noqa: DTZ001 - naive is the point
+    (date(2024, 1, 2), 16, ["2024-01-02"]),
+    (time(1, 2, 3), 17, ["01:02:03", 0, None]),
+    (timedelta(1, 2, 3), 18, [1, 2, 3]),
+    (UTC, 19, [Ext(18, encode([0, 0, 0])), None]),
+    (BERLIN, 20, ["Europe/Berlin"]),
+    (Decimal("1.50"), 21, ["1.50"]),
+    (UUID(int=1), 22, [b"\0" * 15 + b"\1"]),
+    (PurePosixPath("a/b"), 23, ["PurePosixPath", "a/b"]),
+    (..., 24, ["Ellipsis"]),
+    (Point(1), 32, [f"{__name__}.Point", {"x": 1, "y": 0}]),
+    (Pair(1), 37, [f"{__name__}.Pair", {"left": 1, "right": None}]),
+    (Colour.RED, 38, [f"{__name__}.Colour", "RED"]),
+    (Right.READ, 38, [f"{__name__}.Right", 1]),
+    (ValueError("x"), 39, ["builtins.ValueError", ["x"], {}]),
+    (Address.of("ab"), 40, ["blobcp.Address", [["a", "b", ""]]]),
+]
+
+
+@pytest.mark.parametrize(("value", "code", "parts"), STORED, ids=lambda it: f"{type(it).__name__}" if it else "")
+def test_what_is_stored_never_changes(value: Any, code: int, parts: list[Any], serializer: MsgpackSerializer) -> None:
+    """The bytes of each type stay as they are for ever, since users keep them for years."""
+    assert serializer.dumps(value) == encode(Ext(code, encode(parts)))
 
 
 def _hashables() -> st.SearchStrategy[Any]:
