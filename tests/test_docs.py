@@ -1,6 +1,7 @@
 """README.md and docs/ are true: their snippets run, print what they say they print, and leave nothing out.
 
 Each page runs in a process of its own (this file, as a script), in an empty folder, its blocks in order in one module.
+``python tests/test_docs.py --write`` puts what the snippets print now into the pages; look at the difference afterwards.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,14 +60,25 @@ def run_page(page: Path) -> list[str]:
     return printed
 
 
-if __name__ == "__main__":
-    print(json.dumps(run_page(Path(sys.argv[1]))))
-    sys.exit()
+def run_apart(page: Path, folder: str | Path) -> list[str]:
+    """Run a page in a process of its own, in a folder."""
+    command = [sys.executable, __file__, str(page)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    printed: list[str] = json.loads(done.stdout)
+    return printed
 
 
-import pytest  # noqa: E402 - the script above runs without it
-
-import blobcp.errors  # noqa: E402
+def write_page(page: Path) -> None:
+    """Put what its snippets print into a page, where it differs in more than what changes from run to run."""
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = run_apart(page, folder)
+    text = page.read_text(encoding="utf-8")
+    for snippet, output in zip(snippets_of(page), outputs, strict=True):
+        if snippet.printed is not None and steady(snippet.printed) != steady(output):
+            block = f"```python\n{snippet.code}```\n\n```text\n"
+            text = text.replace(f"{block}{snippet.printed}```", f"{block}{output}```")
+    page.write_text(text, encoding="utf-8")
 
 
 def steady(text: str) -> str:
@@ -75,15 +88,24 @@ def steady(text: str) -> str:
     return text
 
 
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        for each in PAGES:
+            write_page(each)
+    else:
+        print(json.dumps(run_page(Path(sys.argv[1]))))
+    sys.exit()
+
+
+import pytest  # noqa: E402 - the script above runs without it
+
+import blobcp.errors  # noqa: E402
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_snippets_run(page: Path, tmp_path: Path) -> None:
     """Every Python block runs, and prints what the ``text`` block after it shows."""
-    done = subprocess.run(
-        [sys.executable, __file__, str(page)], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-    for snippet, printed in zip(snippets_of(page), json.loads(done.stdout), strict=True):
+    for snippet, printed in zip(snippets_of(page), run_apart(page, tmp_path), strict=True):
         shown = snippet.printed if snippet.printed is not None else ""
         assert steady(printed) == steady(shown), f"{page.name}, line {snippet.line}"
 
