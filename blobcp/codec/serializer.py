@@ -15,8 +15,8 @@ from blobcp.codec.writer import Writer
 
 __all__ = ["DEFAULT_MAX_DEPTH", "MsgpackSerializer", "Serializer"]
 
-DEFAULT_MAX_DEPTH = 400
-"""How many containers may stand inside each other; Python's own stack allows hardly more."""
+DEFAULT_MAX_DEPTH = 500
+"""How deep values may be nested: half of Python's own stack, so that what was stored can be loaded from most places."""
 
 
 @runtime_checkable
@@ -63,7 +63,8 @@ class MsgpackSerializer:
 
         Args:
             registry: the classes that may be stored and loaded; by default those of the module functions.
-            max_depth: how many containers may stand inside each other in a value that is stored.
+            max_depth: how deep a stored value may be nested, counted in what loading takes of the stack: a list or dict
+                takes one level, another container two, a value of a registered class three.
         """
         self.registry = registry or default_registry
         self.max_depth = max_depth

@@ -50,7 +50,8 @@ class Writer:
 
         Args:
             plans: what can be stored.
-            max_depth: how many containers may stand inside each other.
+            max_depth: how deep values may be nested, counted in what loading takes of the stack: a list or dict
+                takes one level, another container two, a value of a registered class three.
             careful: whether each int and str is looked at, since one is more than MessagePack can hold.
         """
         self._plans = plans
@@ -153,7 +154,7 @@ class Writer:
             out: list[Any] = []
             try:
                 for part in parts:
-                    out.append(ways[type(part)](part, depth + 1))  # its length is the failing index
+                    out.append(ways[type(part)](part, depth + 2))  # its length is the failing index
             except Refusal as refusal:
                 raise refusal.within(step(len(out), parts), value) from refusal.__cause__
             except RecursionError:
@@ -180,7 +181,7 @@ class Writer:
             if leaves.issuperset(map(type, fields.values())):
                 return Ext(code, prefix + _encode(fields))
             try:
-                return Ext(code, prefix + _encode(write_dict(fields, depth)))
+                return Ext(code, prefix + _encode(write_dict(fields, depth + 2)))
             except Refusal as refusal:
                 raise refusal.within("", value) from refusal.__cause__
             except RecursionError:
@@ -225,8 +226,8 @@ def _is_plain_key(key: Any) -> bool:
 
 def _too_deep(max_depth: int) -> Refusal:
     return Refusal(
-        f"it is nested too deeply (more than {max_depth} levels, or than the stack has room for); flatten it, or raise "
-        "max_depth of the serializer",
+        f"it is nested too deeply (more than {max_depth} levels of max_depth, or than the stack has room for here); "
+        "flatten it, for instance into a dict by id",
         too_deep=True,
     )
 

@@ -50,7 +50,7 @@ def _difference(one: Any, other: Any) -> str:
     if isinstance(one, list | tuple | deque):
         return _difference_of_sequences(one, other)
     if isinstance(one, set | frozenset):
-        return _difference_of_sequences(sorted(one, key=repr), sorted(other, key=repr))
+        return _difference_of_sequences(sorted(one, key=_in_order), sorted(other, key=_in_order))
     if isinstance(one, datetime | time):
         same = (one.replace(tzinfo=None), one.fold, str(one.tzinfo)) == (
             other.replace(tzinfo=None),
@@ -73,3 +73,14 @@ def _difference_of_sequences(one: Any, other: Any) -> str:
     if len(one) != len(other) or getattr(one, "maxlen", None) != getattr(other, "maxlen", None):
         return f"{one!r} != {other!r}"
     return next((found for pair in zip(one, other, strict=True) if (found := _difference(*pair))), "")
+
+
+def _in_order(value: Any) -> str:
+    """Return a text that sorts members of sets alike, whatever order their own sets have."""
+    if isinstance(value, frozenset):
+        return f"frozenset{sorted(map(_in_order, value))}"
+    if dataclasses.is_dataclass(value):
+        return f"{type(value)}{_in_order(tuple(vars(value).values()))}"
+    if isinstance(value, tuple):
+        return f"{type(value)}{list(map(_in_order, value))}"
+    return repr(value)
