@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from blobcp.codec.hints import alias_value, hints_of, is_alias, is_union, unwrapped
+from blobcp.codec.hints import alias_value, hints_of, is_alias, is_union, same_definition, unwrapped
 
 __all__ = ["Check", "can_meet", "check_of", "conforms", "describe", "shallow_checker"]
 
@@ -144,7 +144,7 @@ def _instance(cls: type[Any], inner: Test | None) -> Check | None:
 
 def _was_defined_again(found: type[Any], cls: type[Any]) -> bool:
     """Tell whether the annotation means a newer or older definition of a value's class, as after a reload."""
-    return any(base.__qualname__ == cls.__qualname__ and base.__module__ == cls.__module__ for base in type.mro(found))
+    return any(same_definition(base, cls) for base in type.mro(found))
 
 
 def _union(members: Iterable[Any], deep: bool) -> Check | None:

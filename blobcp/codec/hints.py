@@ -15,9 +15,26 @@ from types import UnionType
 from typing import Annotated, Any, ForwardRef, Literal, TypeVar, Union
 from weakref import WeakKeyDictionary
 
-__all__ = ["classes_in", "hints_of", "is_union", "unwrapped"]
+__all__ = ["alias_value", "classes_in", "hints_of", "is_alias", "is_union", "same_definition", "unwrapped"]
 
 _WRAPPERS = frozenset({"ClassVar", "Final", "InitVar", "NotRequired", "ReadOnly", "Required"})
+
+
+def same_definition(one: type[Any], other: type[Any]) -> bool:
+    """Tell whether two classes are one class of the source, run twice.
+
+    That is so after a module reload, for a notebook cell that runs again, for a class inside a function, and for a file
+    that is both imported and run as ``__main__``.
+    """
+    if one is other:
+        return True
+    if one.__qualname__ != other.__qualname__:
+        return False
+    return one.__module__ == other.__module__ or _file_of(one) == _file_of(other) is not None
+
+
+def _file_of(cls: type[Any]) -> str | None:
+    return getattr(sys.modules.get(cls.__module__), "__file__", None)
 
 
 _known_hints: WeakKeyDictionary[type[Any], dict[str, Any]] = WeakKeyDictionary()

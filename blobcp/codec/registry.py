@@ -6,9 +6,9 @@ registry is an object: :data:`default_registry` serves the module functions, oth
 **Names.** A class has one name; it may have aliases, under which older blobs still load. One name for two classes, or
 one class under two names, is a :class:`~blobcp.errors.RegistrationError`. Two exceptions keep daily work going:
 
-* Classes with the same module and qualified name count as one class that was defined again (a notebook cell, a module
-  reload, a class inside a function). The newest is used for loading; values of the older ones are still written, under
-  the same name.
+* Classes with the same qualified name of the same module or source file count as one class that was defined again (a
+  notebook cell, a module reload, a class inside a function, a file that is imported and also run as ``__main__``). The
+  newest is used for loading; values of the older ones are still written, under the same name.
 * A name that was given by :func:`register_annotations` yields to one that the user gives later, and stays as an alias.
 """
 
@@ -22,7 +22,7 @@ import msgspec
 
 from blobcp.checkpoint import Address, AddressSegment, Checkpoint, DagChannelState, InterruptState, PregelChannelState
 from blobcp.codec.conforms import conforms
-from blobcp.codec.hints import classes_in
+from blobcp.codec.hints import classes_in, same_definition
 from blobcp.codec.kinds import AUTOMATIC_KINDS, kind_of, qualified_name
 from blobcp.errors import RegistrationError
 
@@ -165,7 +165,7 @@ class Registry:
 
     def _check_free(self, name: str, cls: type[Any]) -> None:
         holder = self._by_name.get(name)
-        if holder is not None and not _same_definition(holder.cls, cls):
+        if holder is not None and not same_definition(holder.cls, cls):
             raise RegistrationError(
                 f"the name {name!r} belongs to {qualified_name(holder.cls)} and can't be given to "
                 f"{qualified_name(cls)} as well; choose another name"
@@ -279,10 +279,6 @@ def register_annotations(annotation: Any, registry: Registry | None = None) -> N
     for cls in classes_in(annotation):
         if kind_of(cls) in AUTOMATIC_KINDS:
             target.add(cls, automatic=True)
-
-
-def _same_definition(one: type[Any], other: type[Any]) -> bool:
-    return one is other or qualified_name(one) == qualified_name(other)
 
 
 def _checked_names(names: Iterable[str]) -> list[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -7,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypedDict, TypeVar
 
 import msgspec
@@ -149,6 +151,21 @@ def test_a_class_defined_again_replaces_the_older_one(registry: Registry) -> Non
     assert type(serializer.loads(data)) is two
     assert type(serializer.loads(serializer.dumps(one(6)))) is two
     assert registry.named("older").cls is two  # type: ignore[union-attr]
+
+
+def test_a_file_that_runs_under_two_names_is_no_clash(tmp_path: Path) -> None:
+    """A file that is run as __main__ and imported too defines each class twice, which is no clash of names."""
+    (tmp_path / "shop.py").write_text(
+        "from dataclasses import dataclass\nfrom blobcp.codec import *\n"
+        "@serializable('cart')\n@dataclass\nclass Cart:\n    n: int\n"
+        "if __name__ == '__main__':\n"
+        "    import shop\n"
+        "    found = MsgpackSerializer().loads(MsgpackSerializer().dumps([Cart(1), shop.Cart(2)]))\n"
+        "    assert found == [shop.Cart(1), shop.Cart(2)]\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    subprocess.run([sys.executable, str(tmp_path / "shop.py")], env=env, check=True, timeout=60)
 
 
 def test_annotations_of_a_class_defined_again_replace_it_too(registry: Registry) -> None:
