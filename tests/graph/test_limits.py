@@ -85,9 +85,9 @@ def test_limit_below_one(runner: Runner, limit: int) -> None:
     calls = Calls()
     app = chain("1", calls=calls).compile(store=MapStore())
 
-    with pytest.raises(OptionError, match=f"max_steps={limit} is below 1"):
+    with pytest.raises(OptionError, match=rf"max_steps={limit} .*at least 1"):
         runner.invoke(app, "x", max_steps=limit)
-    with pytest.raises(OptionError, match=f"max_steps={limit} is below 1"):
+    with pytest.raises(OptionError, match=rf"max_steps={limit} .*at least 1"):
         runner.resume(app, "not there", max_steps=limit)
 
     assert calls["1"] == 0
