@@ -94,7 +94,8 @@ def test_cancelling_a_run_leaves_no_task(mode: dict[str, Any], where: str) -> No
             try:
                 await asyncio.Event().wait()
             finally:
-                await asyncio.sleep(0)
+                for _ in range(10):
+                    await asyncio.sleep(0)
                 cleaned.append("cleaned")
 
         graph = Graph(Any, Any, state=dict)

@@ -304,3 +304,25 @@ def test_handlers_of_a_nested_graph_node(runner: Runner, mode: dict[str, Any]) -
     )
 
     assert runner.invoke(wire(outer, "start sub end").compile(**mode), "a") == "a[outer(innerx]outer"
+
+
+def test_handlers_of_a_nested_graph_run_once(runner: Runner, mode: dict[str, Any], store: MapStore | FileStore) -> None:
+    """B108: a stop inside a nested graph repeats no handler round it: pre ran before, post runs when it finishes."""
+    calls = Calls()
+    inner = Graph(str, str)
+    inner.add_node("x", lambda text: text + interrupt("?"))
+    wire(inner, "start x end")
+    outer = Graph(str, str, state=Text)
+    outer.add_node(
+        "sub",
+        inner,
+        pre=lambda text, state: (calls.note("pre"), f"{text}[")[1],
+        post=lambda text, state: (calls.note("post"), f"{text}]")[1],
+    )
+    app = wire(outer, "start sub end").compile(store=store, **mode)
+    with pytest.raises(Interrupted):
+        runner.invoke(app, "a", checkpoint_id="run")
+    assert calls.order == ["pre"]
+
+    assert runner.resume(app, "run", answer="!") == "a[!]"
+    assert calls.order == ["pre", "post"]
