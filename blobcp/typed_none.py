@@ -43,7 +43,7 @@ def register_typed_none(type: type[T], predicate: Callable[[T], bool]) -> None:
 def is_typed_none(value: Any) -> bool:
     """Tell whether a value says "nothing" while not being ``None``.
 
-    Recognised are ``msgspec.UNSET``, a dead ``weakref.ref``, a NULL ctypes pointer, a transparent proxy (wrapt,
+    Recognised are ``msgspec.UNSET``, a dead weak reference or proxy, a NULL ctypes pointer, a transparent proxy (wrapt,
     werkzeug) round ``None``, a 0-d numpy object array that holds ``None``, a pydantic ``RootModel`` whose root is
     ``None``, and what `register_typed_none` added.
 
@@ -56,6 +56,8 @@ def is_typed_none(value: Any) -> bool:
         predicate = _predicates.get(base)
         if predicate is not None:
             return predicate(value)
+    if _class_of(value) is None:
+        return type(value) in weakref.ProxyTypes  # a dead one; another proxy may be asked elsewhere
     return any(check(value) for check in _checks)
 
 
@@ -64,11 +66,19 @@ def _is_unset(value: Any) -> bool:
 
 
 def _is_dead_reference(value: Any) -> bool:
-    return type(value) is weakref.ref and value() is None
+    return isinstance(value, weakref.ref) and value() is None
 
 
 def _is_proxy_of_none(value: Any) -> bool:
-    return isinstance(value, NoneType)
+    return _class_of(value) is NoneType
+
+
+def _class_of(value: Any) -> object:
+    """Return the class that a value says it has, or ``None`` for a proxy that has nothing to ask behind it now."""
+    try:
+        return value.__class__
+    except Exception:
+        return None
 
 
 def _is_null_pointer(value: Any) -> bool:
@@ -77,7 +87,7 @@ def _is_null_pointer(value: Any) -> bool:
         return False
     if isinstance(value, ctypes.c_void_p | ctypes.c_char_p | ctypes.c_wchar_p):
         return value.value is None
-    return isinstance(value, ctypes._Pointer) and not value
+    return isinstance(value, ctypes._Pointer | ctypes._CFuncPtr) and not value
 
 
 def _is_array_of_none(value: Any) -> bool:
@@ -92,4 +102,4 @@ def _is_empty_root_model(value: Any) -> bool:
     return pydantic is not None and isinstance(value, pydantic.RootModel) and value.root is None
 
 
-_checks = (_is_unset, _is_proxy_of_none, _is_dead_reference, _is_null_pointer, _is_array_of_none, _is_empty_root_model)
+_checks = (_is_unset, _is_dead_reference, _is_proxy_of_none, _is_null_pointer, _is_array_of_none, _is_empty_root_model)
