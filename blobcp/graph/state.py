@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -22,83 +23,101 @@ S = TypeVar("S")
 Owner = tuple[int, object]
 
 
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    owner: Owner
+    wake: Callable[[], object]
+
+
 class StateLock:
-    """A re-entrant lock for threads and tasks, fair in the order of asking."""
+    """A re-entrant lock for threads and tasks, given to those who wait in the order in which they asked."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._owner: Owner | None = None
         self._depth = 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[_Waiter] = deque()
 
     def acquire(self) -> None:
         """Take the lock, waiting in this thread.
 
         Raises:
-            StateError: another task of this thread's event loop holds it, so that waiting here would never end.
+            StateError: something else of this thread holds it, so that waiting here would never end.
         """
-        me = _me()
-        while not self._take(me):
-            turn = threading.Event()
-            with self._guard:
-                if self._owner is None:
-                    continue
-                if self._owner[0] == me[0]:
-                    raise StateError(
-                        "the state is locked by another task of this event loop, across an await; "
-                        "write `async with use_state(...)` where a block awaits and where it may meet one that does"
-                    )
-                self._waiting.append(turn.set)
+        turn = threading.Event()
+        waiter = _Waiter(_me(), turn.set)
+        if self._take_or_wait(waiter, blocks_loop=True):
+            return
+        try:
             turn.wait()
+        except BaseException:  # Ctrl-C
+            self._give_up(waiter)
+            raise
 
     async def acquire_async(self) -> None:
-        """Take the lock, waiting without blocking the event loop."""
-        me = _me()
+        """Take the lock, waiting without blocking the event loop.
+
+        Raises:
+            StateError: code that called this event loop holds it, so that waiting here would never end.
+        """
         loop = asyncio.get_running_loop()
-        while not self._take(me):
-            turn = loop.create_future()
-
-            def wake(turn: asyncio.Future[None] = turn) -> None:
-                loop.call_soon_threadsafe(_set, turn)
-
-            with self._guard:
-                if self._owner is None:
-                    continue
-                self._waiting.append(wake)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                self._give_up(wake)
-                raise
+        turn: asyncio.Future[None] = loop.create_future()
+        waiter = _Waiter(_me(), lambda: loop.call_soon_threadsafe(_set, turn))
+        if self._take_or_wait(waiter, blocks_loop=False):
+            return
+        try:
+            await turn
+        except BaseException:  # cancelled, or closed
+            self._give_up(waiter)
+            raise
 
     def release(self) -> None:
-        """Give the lock back, and wake the one that has waited longest."""
+        """Give the lock back; the one that has waited longest has it then."""
         with self._guard:
             self._depth -= 1
             if self._depth:
                 return
-            self._owner = None
-            wake = self._waiting.popleft() if self._waiting else None
-        if wake:
-            wake()
+        self._hand_over()
 
-    def _take(self, me: Owner) -> bool:
+    def _take_or_wait(self, waiter: _Waiter, *, blocks_loop: bool) -> bool:
         with self._guard:
-            if self._owner is not None and self._owner != me:
-                return False
-            self._owner = me
-            self._depth += 1
-            return True
+            if self._owner is None or self._owner == waiter.owner:
+                self._owner = waiter.owner
+                self._depth += 1
+                return True
+            thread, task = self._owner
+            if thread == waiter.owner[0] and (blocks_loop or task is None):
+                raise StateError(
+                    "the state is locked by other code of this thread that can't go on meanwhile: by another task across an "
+                    "await, or by the caller of this event loop. Write `async with use_state(...)` where a block awaits and "
+                    "where it may meet one that does, and leave a block before an event loop is run in it"
+                )
+            self._waiting.append(waiter)
+            return False
 
-    def _give_up(self, wake: Callable[[], None]) -> None:
-        """Leave the queue; a wake-up that was already on its way here goes to the next in line."""
+    def _hand_over(self) -> None:
+        """Give the lock, which nobody holds any more, to the next in line."""
+        while True:
+            with self._guard:
+                if not self._waiting:
+                    self._owner = None
+                    return
+                waiter = self._waiting.popleft()
+                self._owner = waiter.owner
+                self._depth = 1
+            try:
+                waiter.wake()
+            except RuntimeError:  # its event loop was closed, so that nobody waits there any more
+                continue
+            return
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        """Leave the queue, or pass on a lock that was handed over at the same moment."""
         with self._guard:
-            if wake in self._waiting:
-                self._waiting.remove(wake)
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
                 return
-            following = self._waiting.popleft() if self._waiting and self._owner is None else None
-        if following:
-            following()
+        self._hand_over()
 
 
 class StateCell:
