@@ -105,7 +105,7 @@ class InterruptState(msgspec.Struct, kw_only=True):
 
     Attributes:
         state: what the component that stopped wants back on resume.
-        payload: the answer that a ``done`` point was given.
+        payload: the answer that a ``done`` point was given; of an app called from a node, the id it is stored under.
         status: ``pending`` while it waits, ``done`` once it was answered and its node has stopped again elsewhere.
         info: what is asked, kept so that another process can show it.
         of_graph: whether a graph stopped here; its info is its state, which is not stored a second time.

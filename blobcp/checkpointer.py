@@ -19,6 +19,7 @@ from blobcp.errors import (
     CheckpointError,
     CheckpointMismatchError,
     SerializationError,
+    text_of,
 )
 from blobcp.typed_none import is_typed_none
 
@@ -70,7 +71,7 @@ class Checkpointer:
         """
         normalise(checkpoint)
         if self._modifier is not None:
-            checkpoint = self.serializer.loads(self.dumps(checkpoint))
+            checkpoint = self._give_back(self.dumps(checkpoint))
             self._modify(checkpoint, self._modifier, [])
         return self._envelope.seal(header, self.dumps(checkpoint))
 
@@ -109,7 +110,9 @@ class Checkpointer:
         except BlobcpError:
             raise
         except Exception as error:
-            raise SerializationError(f"serializer {self.serializer_name!r} could not encode: {error!r}") from error
+            raise SerializationError(
+                f"serializer {self.serializer_name!r} could not encode: {text_of(error)}"
+            ) from error
 
     def snapshot(self, value: Any) -> Callable[[], Any] | None:
         """Keep a value as it is now; returns what gives it back, or ``None`` where it can't change or can't be kept.
@@ -123,31 +126,48 @@ class Checkpointer:
             data = self.serializer.dumps(value)
         except Exception:
             return None
-        return partial(self.serializer.loads, data)
+        return partial(self._give_back, data)
 
-    def _loads(self, checkpoint_id: str, body: bytes) -> Checkpoint:
+    def _give_back(self, data: bytes) -> Any:
         try:
-            checkpoint = self.serializer.loads(body)
-        except BlobcpError as error:
-            error.add_note(f"while loading checkpoint {checkpoint_id!r}; what is stored was not changed")
+            return self.serializer.loads(data)
+        except BlobcpError:
             raise
         except Exception as error:
             raise SerializationError(
-                f"serializer {self.serializer_name!r} could not decode checkpoint {checkpoint_id!r}: {error!r}"
+                f"serializer {self.serializer_name!r} could not decode: {text_of(error)}"
             ) from error
-        if not isinstance(checkpoint, Checkpoint):
+
+    def _loads(self, checkpoint_id: str, body: bytes) -> Checkpoint:
+        try:
+            checkpoint = self._give_back(body)
+        except SerializationError as error:
+            error.args = (f"checkpoint {checkpoint_id!r} can't be loaded: {error}; what is stored was not changed",)
+            raise
+        problem = _problem_of(checkpoint)
+        if problem:
             raise CheckpointCorruptError(
-                f"checkpoint {checkpoint_id!r} is corrupt: it holds a {type(checkpoint).__qualname__} where a checkpoint "
-                "belongs; restore it from a backup or start anew with force_new_run",
+                f"checkpoint {checkpoint_id!r} is corrupt: {problem}; "
+                "restore it from a backup or start anew with force_new_run",
                 checkpoint_id=checkpoint_id,
             )
-        return checkpoint
+        restored: Checkpoint = checkpoint
+        return restored
 
     def _modify(self, checkpoint: Checkpoint, modifier: StateModifier, path: list[str]) -> None:
         if checkpoint.state is not None:
             checkpoint.state = _apply(modifier, path, checkpoint.state)
         for key, below in checkpoint.sub_graphs.items():
             self._modify(below, modifier, [*path, key])
+
+
+def _problem_of(checkpoint: Any) -> str | None:
+    """Tell what is wrong with what a body held, where a digest can't: whoever made it could make the digest too."""
+    if not isinstance(checkpoint, Checkpoint):
+        return f"it holds a {type(checkpoint).__qualname__} where a checkpoint belongs"
+    if checkpoint.interrupt_id_to_address.keys() != checkpoint.interrupt_id_to_state.keys():
+        return "its interrupts have addresses and states under different ids"
+    return None
 
 
 def normalise(checkpoint: Checkpoint) -> None:
@@ -170,5 +190,5 @@ def _apply(modifier: StateModifier, path: list[str], state: Any) -> Any:
         changed = modifier(list(path), state)
     except Exception as error:
         where = "/".join(path) or "the root graph"
-        raise CheckpointError(f"the state modifier failed on the state of {where}: {error!r}") from error
+        raise CheckpointError(f"the state modifier failed on the state of {where}: {text_of(error)}") from error
     return state if changed is None else changed

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from blobcp.checkpoint import Checkpoint
+    from blobcp.codec import Header
     from blobcp.points import InterruptInfo, InterruptPoint, Signal
 
 __all__ = [
@@ -78,6 +79,15 @@ __all__ = [
 
 class BlobcpError(Exception):
     """The root of all errors of blobcp."""
+
+
+def text_of(error: BaseException) -> str:
+    """Return the class and the text of somebody's exception; of the class alone where its ``str`` fails."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "it has no text"
+    return f"{type(error).__name__}: {text}"
 
 
 class GraphBuildError(BlobcpError, ValueError):
@@ -210,13 +220,14 @@ class CheckpointSaveError(CheckpointError):
     """A run stopped and its checkpoint is not in the store; the exception that prevented it is the cause.
 
     Nothing is lost with it. Where encoding failed, ``checkpoint`` is what was to be encoded. Where the store failed,
-    ``blob`` is what was to be stored, and ``store.set(error.checkpoint_id, error.blob)`` completes the save.
+    ``blob`` is what was to be stored. ``app.retry_save(error)`` completes the save once the reason is gone.
 
     Attributes:
         interrupts: the points that the run stopped at.
         info: what :class:`Interrupted` would have said.
         checkpoint: the checkpoint, where it could not be encoded.
         blob: the encoded checkpoint, where it could not be stored.
+        header: the header of the blob that was to be stored.
         result: what the run returned, where it had finished and only the mark of that could not be stored.
     """
 
@@ -229,6 +240,7 @@ class CheckpointSaveError(CheckpointError):
         info: InterruptInfo | None = None,
         checkpoint: Checkpoint | None = None,
         blob: bytes | None = None,
+        header: Header | None = None,
         result: Any = None,
     ) -> None:
         super().__init__(message, checkpoint_id=checkpoint_id)
@@ -236,6 +248,7 @@ class CheckpointSaveError(CheckpointError):
         self.info = info
         self.checkpoint = checkpoint
         self.blob = blob
+        self.header = header
         self.result = result
 
 

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from blobcp.checkpoint import Address
-from blobcp.errors import Interrupted, NodeError
+from blobcp.errors import Interrupted, NodeError, text_of
 from blobcp.points import InterruptInfo, InterruptPoint, Signal
-from blobcp.scope import CURRENT, NO_DATA, InterruptSignal, current_scope, new_id
+from blobcp.scope import CURRENT, NO_DATA, InterruptSignal, current_scope
 
 __all__ = [
     "NO_DATA",
@@ -91,20 +91,11 @@ def composite_interrupt(info: Any, state: Any, signals: Sequence[BaseException])
     for error in signals:
         child = signal_of(error)
         if child is None:
-            failed = NodeError(f"{scope.address} passes on a failure with its interrupts: {error!r}")
+            failed = NodeError(f"{scope.address} passes on a failure with its interrupts: {text_of(error)}")
             failed.__cause__ = error
             return failed
         children.append(child)
-    entry = scope.primary()
-    kept = entry is not None and not entry.named
-    signal = Signal(
-        id=entry.id if entry and kept else new_id(),
-        address=scope.address,
-        info=info,
-        state=state,
-        children=children,
-        created_at=entry.record.created_at if entry and kept else None,
-    )
+    signal = scope.pass_on(info, state, children)
     below = {id(at) for at in signal.walk()}
     scope.raised[:] = [at for at in scope.raised if id(at) not in below]
     scope.raised.append(signal)
@@ -147,7 +138,7 @@ def get_resume_data(type: type[Any] | None = None) -> ResumeData:
     scope = current_scope("get_resume_data()")
     is_target = scope.resumption is not None and scope.resumption.names(scope.address)
     entry = scope.look()
-    if entry is None or not entry.named or entry.data is NO_DATA:
+    if entry is None or entry.data is NO_DATA:
         return ResumeData(is_target, False, None)
     fits = type is None or isinstance(entry.data, type)
     return ResumeData(is_target, fits, entry.data if fits else None)

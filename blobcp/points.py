@@ -7,7 +7,7 @@ down. A user gets :class:`InterruptPoint`, from a leaf up. A checkpoint keeps tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,7 @@ class Signal:
         state: what the component wants back on resume.
         children: the signals that this one passes on; none for a root cause.
         of_graph: whether a graph stopped here, whose info is its state and is not stored twice.
+        stored_under: for an app's root graph, the checkpoint id that it was stored under.
         in_order: whether the node's own body asked it, one question after the other.
         created_at: when it was asked first, in UTC; ``None`` until the run has stopped.
     """
@@ -38,6 +39,7 @@ class Signal:
     state: Any = None
     children: list[Signal] = field(default_factory=list)
     of_graph: bool = False
+    stored_under: str | None = None
     in_order: bool = True
     created_at: datetime | None = None
 
@@ -140,15 +142,23 @@ def _join(point: InterruptPoint, signals: dict[str, Signal]) -> Signal | None:
     return child
 
 
-def flatten(signal: Signal | None) -> tuple[dict[str, Address], dict[str, InterruptState]]:
-    """Return what a checkpoint keeps of a tree: by id, the address and the state, parents first."""
+def flatten(
+    signal: Signal | None, graphs: Collection[Address] = ()
+) -> tuple[dict[str, Address], dict[str, InterruptState]]:
+    """Return what a checkpoint keeps of a tree: by id, the address and the state, parents first.
+
+    Args:
+        signal: the tree's root.
+        graphs: the graphs whose state the checkpoint holds anyway; their points' info is not stored a second time.
+    """
     addresses: dict[str, Address] = {}
     states: dict[str, InterruptState] = {}
     for at, parent in _with_parents(signal, None) if signal else ():
         addresses[at.id] = at.address
         states[at.id] = InterruptState(
             state=at.state,
-            info=None if at.of_graph else at.info,
+            payload=at.stored_under,
+            info=None if at.of_graph and at.address in graphs else at.info,
             of_graph=at.of_graph,
             is_root_cause=at.is_root_cause,
             parent=parent,
@@ -177,6 +187,7 @@ def unflatten(addresses: Mapping[str, Address], states: Mapping[str, InterruptSt
             info=record.info,
             state=record.state,
             of_graph=record.of_graph,
+            stored_under=record.payload if record.of_graph else None,
             in_order=record.in_order,
             created_at=record.created_at,
         )

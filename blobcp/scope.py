@@ -60,24 +60,43 @@ class InterruptSignal(BaseException):
         self.signal = signal
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Entry:
-    """One stored point: where it is, what is stored, and the data it was given now or earlier."""
+    """One stored point: where it is, what is stored, and the data it was given now or earlier.
+
+    Attributes:
+        id: the point's id.
+        address: where it is, in this run.
+        record: what is stored.
+        named: whether an answer of this run means it.
+        data: what it was answered with, now or earlier.
+        used: whether a question of this run was it already.
+        looked_at: whether a node has read its data without asking.
+        handed_on: whether its data went to a run that keeps a checkpoint of its own.
+    """
 
     id: str
     address: Address
     record: InterruptState
     named: bool = False
     data: Any = NO_DATA
+    used: bool = False
+    looked_at: bool = False
+    handed_on: bool = False
 
     @property
     def pending(self) -> bool:
         """Whether it was still open in the checkpoint."""
         return self.record.status == "pending"
 
+    @property
+    def outlives_stop(self) -> bool:
+        """Whether its data has to be kept where its node stops again without having finished."""
+        return self.data is not NO_DATA and not self.record.of_graph and not self.handed_on
+
 
 class Resumption:
-    """The stored points that have not been handed to a node yet, for one run.
+    """Stored points, as one run or one visit of a node sees them.
 
     Args:
         entries: the points, parents first.
@@ -99,16 +118,33 @@ class Resumption:
         return any(entry.named and address.covers(entry.address) for entry in self._entries)
 
     def take(self, address: Address) -> Resumption | None:
-        """Hand out what is stored at this place and inside it; each point is handed out once in a run."""
+        """Hand out what is stored at this place and inside it; a run hands out each point once."""
         taken = [entry for entry in self._entries if address.covers(entry.address)]
         if not taken:
             return None
         self._entries = [entry for entry in self._entries if not address.covers(entry.address)]
         return Resumption(taken, targeted=self.targeted)
 
+    def view(self, address: Address) -> Resumption | None:
+        """Show a run inside this place what no earlier run there has used."""
+        seen = [entry for entry in self._entries if address.covers(entry.address)]
+        left = [entry for entry in seen if not (entry.used or entry.looked_at)]
+        return Resumption(left, targeted=self.targeted) if left else None
+
     def at(self, address: Address) -> list[Entry]:
         """Return the points that the node's code stored at exactly this place."""
         return [entry for entry in self._entries if entry.address == address and not entry.record.of_graph]
+
+    def passed_on_at(self, address: Address, *, of_graph: bool) -> Entry | None:
+        """Return the open point that only passed others on at this place, so that its id is kept if it does so again."""
+        return next((entry for entry in self._entries if _passes_on(entry, address, of_graph)), None)
+
+
+def _passes_on(entry: Entry, address: Address, of_graph: bool) -> bool:
+    record = entry.record
+    if entry.address != address or record.of_graph is not of_graph:
+        return False
+    return entry.pending and not record.is_root_cause and not entry.named
 
 
 @dataclass(slots=True)
@@ -163,12 +199,11 @@ class Scope:
 
     Attributes:
         raised: the signals that were raised during the visit and not put under another one.
-        answered: the points whose data `ask` has given out during the visit.
         closed: set once the node has returned; late questions are refused.
+        resumption: what is stored of the node, and of all inside it.
     """
 
-    __slots__ = ("_address", "_consumed", "_key", "_looked", "_outer", "_task", "_thread", "answered", "closed", "frame",
-                 "raised", "resumption")  # fmt: skip
+    __slots__ = ("_address", "_key", "_looked", "_outer", "_task", "_thread", "closed", "frame", "raised", "resumption")
 
     def __init__(self, frame: Frame, key: str) -> None:
         self.frame = frame
@@ -178,9 +213,7 @@ class Scope:
         self._thread = 0
         self._task: object | None = None
         self._looked = False
-        self._consumed: set[str] | None = None
         self.raised: list[Signal] = []
-        self.answered: list[Entry] = []
         self.closed = False
         self.resumption: Resumption | None = None
         if frame.resumption:
@@ -201,9 +234,7 @@ class Scope:
         inner._outer = self
         inner._address = self.address.child(type, id, sub_id)
         inner._looked = False
-        inner._consumed = None
         inner.raised = self.raised
-        inner.answered = self.answered
         inner.closed = False
         inner.resumption = self.resumption
         inner.enter(running_task())
@@ -220,7 +251,6 @@ class Scope:
         in_order = self._in_order()
         entry = self._match(info, in_order)
         if entry is not None and entry.data is not NO_DATA:
-            self.answered.append(entry)
             return entry.data
         signal = Signal(
             id=entry.id if entry else new_id(),
@@ -233,18 +263,39 @@ class Scope:
         self.raised.append(signal)
         raise InterruptSignal(signal)
 
+    def pass_on(self, info: Any, state: Any, children: list[Signal]) -> Signal:
+        """Return a signal of this place with others below it, under the id that it had if it is still open."""
+        entry = self.resumption.passed_on_at(self.address, of_graph=False) if self.resumption and children else None
+        return Signal(
+            id=entry.id if entry else new_id(),
+            address=self.address,
+            info=info,
+            state=state,
+            children=children,
+            created_at=entry.record.created_at if entry else None,
+        )
+
     def primary(self) -> Entry | None:
-        """Return the stored point that this place is told of: a named one first, else the outermost."""
-        entries = [entry for entry in self._entries() if entry.pending]
-        return next((entry for entry in entries if entry.named), entries[0] if entries else None)
+        """Return the stored point that this place is told of.
+
+        One that is still open comes before one that was answered earlier, one that an answer names before others, an
+        outer one before one inside.
+        """
+        entries = self.resumption.at(self.address) if self.resumption else []
+        entries.sort(key=lambda entry: (not entry.pending, not entry.named))
+        return entries[0] if entries else None
 
     def look(self) -> Entry | None:
         """Like `primary`, for a node that reads its answer without asking again."""
         self._looked = True
-        return self.primary()
+        entry = self.primary()
+        if entry is not None and entry.data is not NO_DATA:
+            entry.looked_at = True
+        return entry
 
-    def _entries(self) -> list[Entry]:
-        return self.resumption.at(self.address) if self.resumption else []
+    def kept(self) -> list[Entry]:
+        """Return the points whose answers must not be lost if this visit ends in a stop."""
+        return [entry for entry in self.resumption or () if entry.outlives_stop]
 
     def _match(self, info: Any, in_order: bool) -> Entry | None:
         """Find the stored point that this question is.
@@ -253,16 +304,17 @@ class Scope:
         taken by its turn, but only where turns are certain: asked by the node's own body, by a node that has not
         already looked at its answer by another way.
         """
-        open_entries = [
-            entry
-            for entry in self._entries()
-            if entry.record.is_root_cause and not (self._consumed and entry.id in self._consumed)
-        ]
-        found = next((entry for entry in open_entries if _same(entry.record.info, info)), None)
-        if found is None and in_order and not self._looked:
-            found = next((entry for entry in open_entries if entry.record.in_order), None)
-        if found is not None:
-            self._consumed = (self._consumed or set()) | {found.id}
+        if self.resumption is None:
+            return None
+        with _matching:
+            open_entries = [
+                entry for entry in self.resumption.at(self.address) if entry.record.is_root_cause and not entry.used
+            ]
+            found = next((entry for entry in open_entries if _same(entry.record.info, info)), None)
+            if found is None and in_order and not self._looked:
+                found = next((entry for entry in open_entries if entry.record.in_order), None)
+            if found is not None:
+                found.used = True
         return found
 
     def _in_order(self) -> bool:
@@ -280,6 +332,9 @@ class Scope:
                 )
             outer = outer._outer
 
+
+_matching = threading.Lock()
+"""Held while a question is matched: threads of one node may ask the same thing at once."""
 
 CURRENT: ContextVar[Scope | None] = ContextVar("blobcp_scope", default=None)
 
@@ -305,7 +360,13 @@ def new_id() -> str:
 
 
 def _same(stored: Any, asked: Any) -> bool:
-    return type(stored) is type(asked) and bool(stored == asked)
+    if type(stored) is not type(asked):
+        return False
+    try:
+        return bool(stored == asked)
+    except Exception:
+        # An array has no single answer, and a user's == may raise anything: such a question is known by its turn.
+        return False
 
 
 def running_task() -> object | None:

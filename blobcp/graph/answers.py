@@ -9,7 +9,7 @@ from blobcp.checkpoint import Address, Checkpoint
 from blobcp.errors import AmbiguousAnswerError, OptionError, UnknownInterruptError
 from blobcp.scope import NO_DATA, Entry, Resumption
 
-__all__ = ["Answers", "graph_states", "rebase", "resumption_of", "root_address_in"]
+__all__ = ["Answers", "expects_answers", "graph_states", "rebase", "resumption_of", "root_address_in"]
 
 Answers = Mapping[str, Any]
 
@@ -19,7 +19,7 @@ def resumption_of(
     stored: Checkpoint,
     answers: Answers | None,
     bare: list[Any],
-    inherited: Iterable[Entry],
+    hosted: Resumption | None,
 ) -> Resumption:
     """Return the stored points with what was answered.
 
@@ -28,7 +28,7 @@ def resumption_of(
         stored: the root's checkpoint.
         answers: data by interrupt id; ``NO_DATA`` runs a point again without any.
         bare: one answer without an id, or nothing.
-        inherited: points of the run that this app is called from; what was answered there is answered here.
+        hosted: what the node that calls this app knows of points inside it; what was answered there is answered here.
 
     Raises:
         UnknownInterruptError: an id is not pending.
@@ -38,7 +38,7 @@ def resumption_of(
     pending = {entry.id: entry for entry in entries if entry.pending}
     asked = [entry.id for entry in pending.values() if entry.record.is_root_cause]
     data = dict(answers or {})
-    unknown = [id for id in data if id not in pending]
+    unknown = [id for id in (*data, *_meant_for(checkpoint_id, hosted)) if id not in pending]
     if unknown:
         raise UnknownInterruptError(
             f"checkpoint {checkpoint_id!r} has no pending interrupt {', '.join(map(repr, unknown))}; "
@@ -48,13 +48,14 @@ def resumption_of(
         )
     if bare:
         data[_only(checkpoint_id, asked)] = bare[0]
-    for entry in inherited:
+    for entry in hosted or ():
         if entry.named and entry.id in pending:
             data.setdefault(entry.id, entry.data)
+            entry.handed_on = True
     for id, value in data.items():
         pending[id].named = True
         pending[id].data = value
-    return Resumption(entries, targeted=bool(data))
+    return Resumption(entries, targeted=bool(data) or (hosted is not None and hosted.targeted))
 
 
 def graph_states(
@@ -70,7 +71,9 @@ def graph_states(
     for entry in resumption:
         if not (entry.record.of_graph and entry.named) or entry.data is NO_DATA:
             continue
-        at = graphs[entry.address]
+        at = graphs.get(entry.address)
+        if at is None:  # an app called from a node, which keeps its state itself
+            continue
         if at.state is None or not isinstance(entry.data, type(at.state)):
             wanted = "has no state" if at.state is None else f"takes a state of class {type(at.state).__qualname__}"
             raise OptionError(
@@ -86,6 +89,26 @@ def root_address_in(stored: Checkpoint) -> Address | None:
     for id, record in stored.interrupt_id_to_state.items():
         if record.of_graph and record.parent is None:
             return stored.interrupt_id_to_address[id]
+    return None
+
+
+def expects_answers(checkpoint_id: str, hosted: Resumption | None) -> bool:
+    """Tell whether the host was given answers to points that it knows to be stored under this id."""
+    return bool(_meant_for(checkpoint_id, hosted))
+
+
+def _meant_for(checkpoint_id: str, hosted: Resumption | None) -> list[str]:
+    return [entry.id for entry in hosted or () if entry.named and _stored_under(entry, hosted) == checkpoint_id]
+
+
+def _stored_under(entry: Entry, hosted: Resumption | None) -> object:
+    """Return the id of the checkpoint that a host's point is kept in, as far as the host was told."""
+    by_id = {at.id: at for at in hosted or ()}
+    at: Entry | None = entry
+    while at is not None:
+        if at.record.of_graph and at.record.payload is not None:
+            return at.record.payload
+        at = by_id.get(at.record.parent or "")
     return None
 
 

@@ -7,14 +7,17 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from blobcp.checkpointer import Checkpointer, StateModifier
-from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annotations
-from blobcp.errors import OptionError
+from blobcp.codec import Envelope, Serializer
+from blobcp.errors import CheckpointSaveError, OptionError
 from blobcp.graph.answers import Answers
 from blobcp.graph.driver_async import run_async
 from blobcp.graph.driver_sync import run_sync
 from blobcp.graph.loading import pending_points
 from blobcp.graph.options import MISSING, RunOptions, resume_options, run_options
 from blobcp.graph.plan import GraphPlan
+from blobcp.graph.saving import retry_save
+from blobcp.graph.session import Steps, make_cell
+from blobcp.graph.state_types import StateTypes
 from blobcp.graph.stored import StoredRun
 from blobcp.points import InterruptPoint
 from blobcp.scope import CURRENT, RunClaims, Scope
@@ -52,7 +55,7 @@ class App:
         self._envelope = envelope
         self._when_done = when_done
         self._async_parts = async_parts
-        self._states_known = not isinstance(serializer, MsgpackSerializer)
+        self._types = StateTypes(plan, serializer)
 
     def invoke(
         self,
@@ -167,13 +170,13 @@ class App:
             CheckpointNotFoundError: nothing is stored there.
             CheckpointError: what is there can't be read.
         """
-        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan)
+        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan, self._types)
         points: list[InterruptPoint] = run_sync(steps, self._sync_store(needed=True))
         return points
 
     async def apending(self, checkpoint_id: str) -> list[InterruptPoint]:
         """Do as `pending` does, on the running event loop."""
-        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan)
+        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan, self._types)
         points: list[InterruptPoint] = await run_async(steps, self._any_store(needed=True))
         return points
 
@@ -186,11 +189,32 @@ class App:
         Raises:
             SerializationError: they could not; the error has the path to the value.
         """
+        run_sync(self._check_steps(input), None)
+
+    def retry_save(self, error: CheckpointSaveError, *, state_modifier: StateModifier | None = None) -> None:
+        """Complete a save that failed, once the reason is gone; the run can then be resumed as if it had not.
+
+        Args:
+            error: what the run had raised.
+            state_modifier: as for `invoke`.
+
+        Raises:
+            CheckpointSaveError: it failed again.
+            OptionError: the error holds nothing that could be stored.
+        """
+        run_sync(retry_save(error, self._checkpointer(state_modifier)), self._sync_store(needed=True))
+
+    async def aretry_save(self, error: CheckpointSaveError, *, state_modifier: StateModifier | None = None) -> None:
+        """Do as `retry_save` does, on the running event loop."""
+        await run_async(retry_save(error, self._checkpointer(state_modifier)), self._any_store(needed=True))
+
+    def _check_steps(self, input: Any) -> Steps:
         checkpointer = self._checkpointer()
         checkpointer.dumps({"input": input})
-        for _, graph in self.plan.walk():
-            if graph.make_state is not None:
-                checkpointer.dumps({"state": graph.make_state()})
+        for path, graph in self.plan.walk():
+            cell = yield from make_cell(graph, path, copy_context(), self._types)
+            if cell is not None:
+                checkpointer.dumps({"state": cell.state})
 
     def _run(self, input: Any, options: RunOptions, modifier: StateModifier | None) -> Any:
         if self._async_parts:
@@ -208,21 +232,12 @@ class App:
         host = CURRENT.get()
         ids = frozenset(id for id in (options.read_id, options.write_id) if id is not None)
         _refuse_clash(host, self.store, ids)
-        checkpointer = self._checkpointer(modifier, stores=options.uses_store)
-        return StoredRun(self.plan, checkpointer, options, self._when_done, RunClaims(self.store, ids), host)
+        checkpointer = self._checkpointer(modifier)
+        claims = RunClaims(self.store, ids)
+        return StoredRun(self.plan, checkpointer, options, self._when_done, self._types, claims, host)
 
-    def _checkpointer(self, modifier: StateModifier | None = None, *, stores: bool = True) -> Checkpointer:
-        if stores and not self._states_known:
-            self._register_states()
+    def _checkpointer(self, modifier: StateModifier | None = None) -> Checkpointer:
         return Checkpointer(self._serializer, self._envelope, modifier)
-
-    def _register_states(self) -> None:
-        """Make the classes of states known that only their factories can tell, before anything is loaded."""
-        assert isinstance(self._serializer, MsgpackSerializer)
-        for _, graph in self.plan.walk():
-            if graph.make_state is not None and graph.state_type is None:
-                register_annotations(type(copy_context().run(graph.make_state)), self._serializer.registry)
-        self._states_known = True
 
     def _sync_store(self, *, needed: bool) -> CheckPointStore | None:
         store = self._any_store(needed=needed)

@@ -7,7 +7,7 @@ skipped. A channel knows nothing of steps, and nothing of user code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
 from blobcp.checkpoint import ChannelState, DagChannelState, PregelChannelState
@@ -23,6 +23,8 @@ class Channel(Protocol):
     """What the machine asks of a channel."""
 
     values: dict[str, Any]
+    stored_none: bool
+    """Whether a value that was loaded is ``None``, which may have stood for a typed None."""
 
     def put(self, source: str, value: Any) -> None:
         """Keep the value that a source sent."""
@@ -60,12 +62,13 @@ class Channel(Protocol):
 class PregelChannel:
     """A channel that any predecessor opens."""
 
-    __slots__ = ("_sources", "_triggers", "values")
+    __slots__ = ("_sources", "_triggers", "stored_none", "values")
 
     def __init__(self, control: Sequence[str], data: Sequence[str]) -> None:
-        self._sources = frozenset(control) | frozenset(data)
+        self._sources = dict.fromkeys([*data, *control])
         self._triggers: list[str] = []
         self.values: dict[str, Any] = {}
+        self.stored_none = False
 
     def put(self, source: str, value: Any) -> None:
         self.values[source] = value
@@ -84,16 +87,21 @@ class PregelChannel:
         values = self.values
         self.values = {}
         self._triggers = []
+        self.stored_none = False
         return values
 
     def dump(self) -> PregelChannelState:
-        return PregelChannelState(values=dict(self.values), triggers=list(self._triggers))
+        return PregelChannelState(
+            values=_in_order(self.values, self._sources),
+            triggers=[source for source in self._sources if source in self._triggers],
+        )
 
     def load(self, stored: ChannelState) -> None:
         if not isinstance(stored, PregelChannelState):
             raise ChannelMisfit("was written in dag mode and is loaded in pregel mode")
         _refuse_strangers(stored.values, self._sources)
         self.values = dict(stored.values)
+        self.stored_none = any(value is None for value in self.values.values())
         self._triggers = [source for source in stored.triggers if source in self._sources]
 
 
@@ -103,7 +111,7 @@ Control = Literal["waiting", "ready", "skipped"]
 class DagChannel:
     """A channel that opens once nothing is owed to it any more."""
 
-    __slots__ = ("_control", "_data", "_skipped", "_taken", "values")
+    __slots__ = ("_control", "_data", "_skipped", "_taken", "stored_none", "values")
 
     def __init__(self, control: Sequence[str], data: Sequence[str]) -> None:
         self._control: dict[str, Control] = dict.fromkeys(control, "waiting")
@@ -111,6 +119,7 @@ class DagChannel:
         self._skipped = False
         self._taken = False
         self.values: dict[str, Any] = {}
+        self.stored_none = False
 
     def put(self, source: str, value: Any) -> None:
         self.values[source] = value
@@ -144,7 +153,7 @@ class DagChannel:
         return DagChannelState(
             control=dict(self._control),
             data=dict(self._data),
-            values=dict(self.values),
+            values=_in_order(self.values, self._data),
             skipped=self._skipped,
             taken=self._taken,
         )
@@ -154,6 +163,7 @@ class DagChannel:
             raise ChannelMisfit("was written in pregel mode and is loaded in dag mode")
         _refuse_strangers(stored.values, self._data)
         self.values = dict(stored.values)
+        self.stored_none = any(value is None for value in self.values.values())
         self._skipped = stored.skipped
         self._taken = stored.taken
         self._control.update((source, status) for source, status in stored.control.items() if source in self._control)
@@ -170,7 +180,12 @@ def make_channel(mode: str, control: Sequence[str], data: Sequence[str]) -> Chan
     return DagChannel(control, data) if mode == "dag" else PregelChannel(control, data)
 
 
-def _refuse_strangers(values: dict[str, Any], sources: frozenset[str] | dict[str, bool]) -> None:
+def _in_order(values: dict[str, Any], sources: Iterable[str]) -> dict[str, Any]:
+    """Return values in the order in which their sources were declared, whatever the order in which they came."""
+    return {source: values[source] for source in sources if source in values}
+
+
+def _refuse_strangers(values: dict[str, Any], sources: Container[str]) -> None:
     strangers = [source for source in values if source not in sources]
     if strangers:
         raise ChannelMisfit(f"holds a value from {', '.join(strangers)}, which is no predecessor in this graph")

@@ -17,15 +17,14 @@ __all__ = ["check_no_cycle", "check_reach", "check_types", "predecessors"]
 
 
 def predecessors(graph: Graph) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Return, per node and END, its control and its data predecessors, in declaration order of the sources."""
+    """Return, per node and END, its control and its data predecessors, in the order in which the edges were declared."""
     control: dict[str, dict[str, None]] = {key: {} for key in (*graph.nodes, END)}
     data: dict[str, dict[str, None]] = {key: {} for key in (*graph.nodes, END)}
-    for source in (graph.start, *graph.nodes.values()):
-        for send in _all_sends(source):
-            if send.control:
-                control[send.target][source.key] = None
-            if send.data:
-                data[send.target][source.key] = None
+    for source, send in graph.connections:
+        if send.control:
+            control[send.target][source] = None
+        if send.data:
+            data[send.target][source] = None
     return {key: tuple(sources) for key, sources in control.items()}, {
         key: tuple(sources) for key, sources in data.items()
     }
@@ -38,23 +37,29 @@ def _all_sends(spec: NodeSpec) -> Iterator[Send]:
             yield Send(end)
 
 
-def check_reach(graph: Graph, control: dict[str, tuple[str, ...]], data: dict[str, tuple[str, ...]]) -> None:
+def check_reach(graph: Graph, mode: str) -> None:
     """Refuse a graph in which START leads nowhere, END is never reached, or a node can never run."""
     if not graph.start.sends and not graph.start.branches:
         raise GraphBuildError(f"no edge leaves {START!r}; add one to the first node")
-    if not control[END] and not data[END]:
+    if all(send.target != END for _, send in graph.connections):
         raise GraphBuildError(f"no edge reaches {END!r}; add one from the last node")
-    reached = _reached(graph)
+    reached = _reached(graph, mode)
     lost = [key for key in graph.nodes if key not in reached]
     if lost:
         raise GraphBuildError(
-            f"nodes {lost} can't be reached from {START!r}, so they never run; connect or remove them"
+            f"nodes {lost} can't be reached from {START!r}{_by_control(mode)}, so they never run; connect or remove them"
         )
     if END not in reached:
-        raise GraphBuildError(f"{END!r} can't be reached from {START!r}; no run would ever finish")
+        raise GraphBuildError(f"{END!r} can't be reached from {START!r}{_by_control(mode)}; no run would ever finish")
 
 
-def _reached(graph: Graph) -> set[str]:
+def _by_control(mode: str) -> str:
+    return " by edges with control" if mode == "pregel" else ""
+
+
+def _reached(graph: Graph, mode: str) -> set[str]:
+    """Return the nodes that may run. Data alone starts a node in dag mode only, where nothing else decides over it."""
+    controlled = {send.target for _, send in graph.connections if send.control}
     reached: set[str] = set()
     pending = [START]
     while pending:
@@ -64,7 +69,11 @@ def _reached(graph: Graph) -> set[str]:
         reached.add(key)
         if key != END:
             spec = graph.start if key == START else graph.nodes[key]
-            pending.extend(send.target for send in _all_sends(spec))
+            pending.extend(
+                send.target
+                for send in _all_sends(spec)
+                if send.control or (mode == "dag" and send.target not in controlled)
+            )
     return reached
 
 

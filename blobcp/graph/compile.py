@@ -10,7 +10,7 @@ from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annot
 from blobcp.errors import GraphBuildError
 from blobcp.graph.app import App
 from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predecessors
-from blobcp.graph.node import is_async, type_name, zero_of
+from blobcp.graph.node import hints_of_call, is_async, type_name, zero_of
 from blobcp.graph.plan import START, GraphPlan, NodePlan
 from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
 
@@ -47,6 +47,7 @@ def compile_app(
     name: str,
 ) -> App:
     """Check a graph and return its app; see `Graph.compile` for the arguments and errors."""
+    _check_parts(store, serializer)
     if durability != "exit":
         raise GraphBuildError(f"durability={durability!r} is not offered; the one there is is 'exit'")
     if when_done not in ("mark", "delete", "keep"):
@@ -75,7 +76,7 @@ def _plan(graph: Graph, options: _Options) -> GraphPlan:
     _check_options(graph, options)
     options = replace(options, inside=(*options.inside, graph))
     control, data = predecessors(graph)
-    check_reach(graph, control, data)
+    check_reach(graph, options.mode)
     if options.mode == "dag":
         check_no_cycle(graph)
     check_types(graph)
@@ -154,13 +155,25 @@ def _names(option: str, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(keys)
 
 
+def _check_parts(store: object, serializer: object) -> None:
+    """Refuse what can't be a store or a serializer now, since a save is too late to find out."""
+    for what, part, methods in (("store", store, ("get", "set")), ("serializer", serializer, ("dumps", "loads"))):
+        if part is not None and (
+            isinstance(part, type) or not all(callable(getattr(part, at, None)) for at in methods)
+        ):
+            raise GraphBuildError(f"{what}={part!r} has no methods {' and '.join(methods)}; give an object that has")
+    name = getattr(serializer, "name", "")
+    if not isinstance(name, str):
+        raise GraphBuildError(f"the serializer's name is {name!r}; give it a text, which every blob's header holds")
+
+
 def _check_options(graph: Graph, options: _Options) -> None:
     if options.mode not in ("pregel", "dag"):
         raise GraphBuildError(f"mode={options.mode!r} is not known; give 'pregel' or 'dag'")
     if options.max_steps is not None and options.mode == "dag":
         raise GraphBuildError("max_steps is for pregel mode; a dag can't loop, so leave it out")
-    if options.max_steps is not None and options.max_steps < 1:
-        raise GraphBuildError(f"max_steps={options.max_steps} is below 1; give at least 1")
+    if options.max_steps is not None and (not isinstance(options.max_steps, int) or options.max_steps < 1):
+        raise GraphBuildError(f"max_steps={options.max_steps!r} is no number of steps; give an int of at least 1")
     for option, keys in (("interrupt_before", options.before), ("interrupt_after", options.after)):
         for key in keys:
             if key not in graph.nodes:
@@ -171,27 +184,36 @@ def _register(graph: Graph, serializer: Serializer) -> None:
     """Make every class that the annotations mention known to the serializer, in nested graphs too."""
     if not isinstance(serializer, MsgpackSerializer):
         return
-    for annotation in _annotations(graph):
-        register_annotations(annotation, serializer.registry)
-    if isinstance(graph.state, type):
-        serializer.check(graph.state, "state")
+    for path, at in _graphs(graph):
+        for annotation in _annotations(at):
+            register_annotations(annotation, serializer.registry)
+        if at.state is not None:
+            serializer.check(_state_annotation(at.state), ".".join([*path, "state"]))
+
+
+def _graphs(graph: Graph, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Graph]]:
+    """Yield a graph and those nested in it, each with the keys on the way to it."""
+    yield path, graph
+    for spec in graph.nodes.values():
+        nested = spec.graph or (spec.app.graph if spec.app is not None else None)
+        if nested is not None:
+            yield from _graphs(nested, (*path, spec.key))
 
 
 def _annotations(graph: Graph) -> Iterator[Any]:
     yield graph.input
     yield graph.output
     if graph.state is not None:
-        yield graph.state if isinstance(graph.state, type) else _result_of(graph.state)
+        yield _state_annotation(graph.state)
     for spec in graph.nodes.values():
         yield spec.signature.takes
         yield spec.signature.gives
-        nested = spec.graph or (spec.app.graph if spec.app is not None else None)
-        if nested is not None:
-            yield from _annotations(nested)
 
 
-def _result_of(factory: Callable[[], Any]) -> Any:
-    return getattr(factory, "__annotations__", {}).get("return", Any)
+def _state_annotation(factory: Callable[[], Any]) -> Any:
+    if isinstance(factory, type):
+        return factory
+    return hints_of_call(factory).get("return", Any)
 
 
 def _async_parts(plan: GraphPlan) -> list[str]:

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
-from blobcp.graph.pool import make_pool, refuse_coroutine, run_visit
+from blobcp.graph.node import is_async
+from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.store import AsyncCheckPointStore, CheckPointStore
 
@@ -25,6 +26,14 @@ async def run_async(steps: Steps, store: CheckPointStore | AsyncCheckPointStore 
     """Run a session to its end on the running loop and return what it gives."""
     async with _Driver(store) as driver:
         return await driver.run(steps)
+
+
+class _Stopped(Exception):
+    """Carries a StopIteration of user code, which can't leave a coroutine as it is."""
+
+    def __init__(self, error: StopIteration) -> None:
+        super().__init__()
+        self.error = error
 
 
 class _Driver:
@@ -67,6 +76,8 @@ class _Driver:
             answer = error = None
             try:
                 answer = await doers[type(effect)](effect)
+            except _Stopped as stopped:
+                error = stopped.error
             except BaseException as raised:
                 error = raised
 
@@ -89,8 +100,7 @@ class _Driver:
             visit.result = await call(visit.value)
         except asyncio.CancelledError as error:
             # The driver cancels its tasks only when nobody waits for their visits any more.
-            visit.error = RuntimeError("the node's own code was cancelled")
-            visit.error.__cause__ = error
+            visit.error = cancelled_inside(error)
         except BaseException as error:
             visit.error = error
         self._ended.put_nowait(visit)
@@ -110,15 +120,24 @@ class _Driver:
         return visit
 
     async def _call(self, call: Call) -> Any:
-        if inspect.iscoroutinefunction(call.call):
+        try:
+            return await self._call_now(call)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise cancelled_inside(error) from error
+
+    async def _call_now(self, call: Call) -> Any:
+        if is_async(call.call):
             return await self._loop.create_task(_await_call(call), context=call.context)
         if call.scope is not None:
             call.scope.enter(asyncio.current_task())
         if call.lock is None:
-            return refuse_coroutine(call.context.run(call.call, *call.arguments))
+            return _called(call)
         await call.lock.acquire_async()
         try:
-            return refuse_coroutine(call.context.run(call.call, *call.arguments))
+            return _called(call)
         finally:
             call.lock.release()
 
@@ -139,6 +158,13 @@ class _Driver:
         if getattr(self._store, "blocking", True):
             return await asyncio.to_thread(call, *arguments)
         return call(*arguments)
+
+
+def _called(call: Call) -> Any:
+    try:
+        return refuse_coroutine(call.context.run(call.call, *call.arguments))
+    except StopIteration as error:
+        raise _Stopped(error) from error
 
 
 async def _await_call(call: Call) -> Any:

@@ -6,13 +6,14 @@ the store are called in the caller's thread.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
 from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
-from blobcp.graph.pool import make_pool, refuse_coroutine, run_visit
+from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.scope import running_task
 from blobcp.store import CheckPointDeleter, CheckPointStore
@@ -93,13 +94,15 @@ class _Driver:
     def _call(self, call: Call) -> Any:
         if call.scope is not None:
             call.scope.enter(self._task)
-        if call.lock is None:
-            return refuse_coroutine(call.context.run(call.call, *call.arguments))
-        call.lock.acquire()
+        if call.lock is not None:
+            call.lock.acquire()
         try:
             return refuse_coroutine(call.context.run(call.call, *call.arguments))
+        except asyncio.CancelledError as error:
+            raise cancelled_inside(error) from error
         finally:
-            call.lock.release()
+            if call.lock is not None:
+                call.lock.release()
 
     def _get(self, get: GetBlob) -> bytes | None:
         assert self._store is not None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from blobcp.errors import GraphBuildError
-from blobcp.graph.node import Signature, is_async, signature_of
+from blobcp.graph.node import Signature, check_call, is_async, signature_of
 from blobcp.graph.plan import END, START, BranchPlan, Send
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class Graph:
         state: makes a fresh state object for each run; often the state's class. ``None``: no state.
         name: what the root address is called by; ``compile(name=...)`` comes first.
 
+    Raises:
+        GraphBuildError: ``state`` is no function that makes a state.
+
     >>> graph = Graph(str, str)
     >>> graph.add_node("greet", lambda who: f"hello {who}")
     >>> graph.add_edge(START, "greet")
@@ -59,12 +62,17 @@ class Graph:
     def __init__(
         self, input: Any = Any, output: Any = Any, *, state: Callable[[], Any] | None = None, name: str | None = None
     ) -> None:
+        if state is not None and (not callable(state) or is_async(state)):
+            raise GraphBuildError(
+                f"state={state!r} makes no state; give a class or a plain function that returns a fresh one"
+            )
         self.input = input
         self.output = output
         self.state = state
         self.name = name
         self.start = NodeSpec(key=START)
         self.nodes: dict[str, NodeSpec] = {}
+        self.connections: list[tuple[str, Send]] = []
         self.compiled = False
         self._failure: GraphBuildError | None = None
 
@@ -99,6 +107,8 @@ class Graph:
                     raise GraphBuildError(
                         f"node {key!r} has a {what} handler and its graph has no state; give Graph(state=...)"
                     )
+                if handler is not None:
+                    check_call(f"the {what} handler of node {key!r}", handler, "a value and the state", 2)
             spec = NodeSpec(key=key, pre=pre, post=post, input_key=input_key, output_key=output_key)
             self._describe(spec, node)
             self.nodes[key] = spec
@@ -125,6 +135,7 @@ class Graph:
                     f"edge {src!r} -> {dst!r} has neither control nor data, so it does nothing; leave it out"
                 )
             source.sends[dst] = Send(dst, control, data)
+            self.connections.append((src, source.sends[dst]))
 
     def add_branch(self, src: str, choose: Callable[[Any], Any], ends: Iterable[str]) -> None:
         """Let a function choose where to go on after a node; a node may have several branches.
@@ -139,16 +150,16 @@ class Graph:
         """
         with self._build():
             source = self._source(src)
+            check_call(f"a branch on {src!r}", choose, "the node's value", 1)
+            if not isinstance(ends, Iterable):
+                raise GraphBuildError(f"a branch on {src!r} has ends {ends!r}; give a list of node keys")
             keys = (ends,) if isinstance(ends, str) else tuple(dict.fromkeys(ends))
             if not keys:
                 raise GraphBuildError(f"a branch on {src!r} has no ends; name the nodes it may choose")
-            if not callable(choose):
-                raise GraphBuildError(
-                    f"a branch on {src!r} is {choose!r}; give a function that returns the key of an end"
-                )
             for end in keys:
                 self._check_target(end, f"branch {src!r} -> {end!r}")
             source.branches.append(BranchPlan(choose, keys))
+            self.connections.extend((src, Send(end)) for end in keys)
 
     def compile(
         self,

@@ -31,7 +31,7 @@ class Task:
         value: what arrived for it; for a nested graph that has finished, what that graph gave.
         original: gives the value as it was before anything could change it; what a checkpoint keeps.
         skip_pre: whether the pre-handler has run already.
-        empty: whether nothing arrived, so that the value is the zero of the node's type.
+        empty: whether ``None`` stands for nothing: for what was not sent, or for a typed None that was stored.
         leaving: whether a nested graph has finished, so that only what comes after a node is left to do.
     """
 
@@ -154,10 +154,12 @@ class GraphRun:
         return self._merge(END, channel.values) if channel.values else None
 
     def _task(self, node: NodePlan) -> Task:
-        values = self.channels[node.key].take()
+        channel = self.channels[node.key]
+        stored_none = channel.stored_none
+        values = channel.take()
         if not values:
             return Task(self, node, node.zero, empty=True)
-        return Task(self, node, self._merge(node.key, values))
+        return Task(self, node, self._merge(node.key, values), empty=stored_none)
 
     def _merge(self, key: str, values: dict[str, Any]) -> Any:
         if len(values) == 1:

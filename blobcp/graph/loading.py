@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextvars import copy_context
 from typing import Any
 
 from blobcp.checkpointer import Checkpointer, Loaded
@@ -12,17 +13,20 @@ from blobcp.errors import (
     CheckpointMismatchError,
     CheckpointNotFoundError,
     StoreError,
+    text_of,
 )
 from blobcp.graph.describe import stored_points
 from blobcp.graph.effects import Effect, GetBlob
 from blobcp.graph.plan import GraphPlan
+from blobcp.graph.session import make_cell
+from blobcp.graph.state_types import StateTypes
 from blobcp.points import InterruptPoint
 
 __all__ = ["nothing_to_go_on_with", "pending_points", "read_checkpoint"]
 
 
 def read_checkpoint(
-    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan
+    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan, types: StateTypes
 ) -> Generator[Effect, Any, Loaded | None]:
     """Read and decode what is stored under an id; ``None`` where the store says that there is nothing.
 
@@ -35,13 +39,15 @@ def read_checkpoint(
     except BlobcpError:
         raise
     except Exception as error:
-        raise StoreError(f"the store could not read checkpoint {checkpoint_id!r}: {error!r}") from error
+        raise StoreError(f"the store could not read checkpoint {checkpoint_id!r}: {text_of(error)}") from error
     if blob is None:
         return None
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise StoreError(
             f"the store gave {type(blob).__qualname__} for checkpoint {checkpoint_id!r}; get must return bytes or None"
         )
+    for path, graph in types.unknown():
+        yield from make_cell(graph, path, copy_context(), types)
     loaded = checkpointer.decode(checkpoint_id, bytes(blob))
     if loaded.checkpoint is not None and loaded.header.graph != plan.name:
         raise CheckpointMismatchError(
@@ -53,14 +59,14 @@ def read_checkpoint(
 
 
 def pending_points(
-    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan
+    checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan, types: StateTypes
 ) -> Generator[Effect, Any, list[InterruptPoint]]:
     """Return the points that wait under an id; none for a finished run.
 
     Raises:
         CheckpointNotFoundError: nothing is stored there.
     """
-    loaded = yield from read_checkpoint(checkpoint_id, checkpointer, plan)
+    loaded = yield from read_checkpoint(checkpoint_id, checkpointer, plan, types)
     if loaded is None:
         raise nothing_to_go_on_with(checkpoint_id, finished=False)
     return stored_points(loaded.checkpoint) if loaded.checkpoint else []

@@ -11,7 +11,7 @@ from typing import Any
 
 from blobcp.errors import GraphBuildError
 
-__all__ = ["Signature", "is_async", "signature_of", "type_name", "zero_of"]
+__all__ = ["Signature", "check_call", "hints_of_call", "is_async", "signature_of", "type_name", "zero_of"]
 
 _ZEROS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False}
 
@@ -44,19 +44,31 @@ def signature_of(key: str, call: Callable[..., Any]) -> Signature:
     function = _function_behind(call)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise GraphBuildError(f"node {key!r} is a generator function; return one value")
-    try:
-        parameters = inspect.signature(call)
-    except ValueError:  # a builtin that does not tell
+    parameters = check_call(f"node {key!r}", call, "one value", 1)
+    if parameters is None:
         return Signature()
-    try:
-        parameters.bind(None)
-    except TypeError as error:
-        raise GraphBuildError(
-            f"node {key!r} can't be called with one value ({error}); its signature is {parameters}"
-        ) from None
-    hints = _hints(function)
+    hints = hints_of_call(function)
     first = next(iter(parameters.parameters), "")
     return Signature(takes=hints.get(first, Any), gives=hints.get("return", Any))
+
+
+def check_call(what: str, call: Callable[..., Any], wanted: str, count: int) -> inspect.Signature | None:
+    """Return the signature of a function, or ``None`` for a builtin that does not tell.
+
+    Raises:
+        GraphBuildError: it is no function, or can't be called with that many arguments.
+    """
+    if not callable(call):
+        raise GraphBuildError(f"{what} is {call!r}; give a function that takes {wanted}")
+    try:
+        signature = inspect.signature(call)
+    except ValueError:
+        return None
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        raise GraphBuildError(f"{what} can't be called with {wanted} ({error}); its signature is {signature}") from None
+    return signature
 
 
 def zero_of(annotation: Any) -> Any:
@@ -79,11 +91,11 @@ def _function_behind(call: Callable[..., Any]) -> Callable[..., Any]:
     return type(call).__call__
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Resolve annotations; names that only exist inside an enclosing function stand for ``Any``."""
+def hints_of_call(function: Callable[..., Any]) -> dict[str, Any]:
+    """Resolve annotations; text that says nothing here (names of an enclosing function, say) stands for ``Any``."""
     if inspect.isclass(function):
         return {"return": function}
     try:
         return typing.get_type_hints(function)
-    except (NameError, AttributeError):
+    except (NameError, AttributeError, SyntaxError, TypeError):
         return {}

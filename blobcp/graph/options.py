@@ -72,6 +72,8 @@ def run_options(
         raise OptionError(
             "answers were given for a run that loads no checkpoint; give its checkpoint_id, without force_new_run"
         )
+    if checkpoint_id is not None:
+        check_id(checkpoint_id)
     return _checked(
         plan,
         RunOptions(
@@ -121,6 +123,6 @@ def _checked(plan: GraphPlan, options: RunOptions) -> RunOptions:
     if options.max_steps is not None and plan.mode == "dag":
         raise OptionError("max_steps is for pregel mode; a dag can't loop, so leave it out")
     for name, limit in (("max_steps", options.max_steps), ("concurrency", options.concurrency)):
-        if limit is not None and limit < 1:
-            raise OptionError(f"{name}={limit} is below 1; give at least 1")
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise OptionError(f"{name}={limit!r} is no limit; give an int of at least 1")
     return options

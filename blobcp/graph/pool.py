@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 from typing import Any, Final
 
 from blobcp.graph.effects import Visit
 
-__all__ = ["make_pool", "refuse_coroutine", "run_visit"]
+__all__ = ["cancelled_inside", "make_pool", "refuse_coroutine", "run_visit"]
 
 MAX_THREADS: Final = 1024
 """Far above what a step has nodes; the pool only starts as many threads as there are tasks at once."""
@@ -31,8 +32,17 @@ def run_visit(visit: Visit, task: object | None = None) -> None:
     try:
         result = visit.context.run(node.call, visit.value)  # type: ignore[arg-type]
         visit.result = refuse_coroutine(result)
+    except asyncio.CancelledError as error:
+        visit.error = cancelled_inside(error)
     except BaseException as error:
         visit.error = error
+
+
+def cancelled_inside(error: asyncio.CancelledError) -> RuntimeError:
+    """Return the failure of user code that ended with a cancellation of its own, which is not one of the run."""
+    failed = RuntimeError("the code was cancelled from inside")
+    failed.__cause__ = error
+    return failed
 
 
 def refuse_coroutine(result: Any) -> Any:

@@ -14,6 +14,7 @@ from blobcp.graph.channel import ChannelMisfit
 from blobcp.graph.instance import GraphRun, Parked, Task
 from blobcp.graph.plan import END, GraphPlan
 from blobcp.graph.state import StateCell
+from blobcp.graph.state_types import StateTypes
 from blobcp.points import Signal, unflatten
 from blobcp.scope import Frame, Resumption
 
@@ -27,11 +28,13 @@ class Restorer:
         checkpoint_id: for messages.
         root: the root's checkpoint, which has the interrupts of the whole tree.
         resumption: the stored points and what was answered now.
+        types: the classes that the graphs' states must be of.
     """
 
-    def __init__(self, checkpoint_id: str, root: Checkpoint, resumption: Resumption) -> None:
+    def __init__(self, checkpoint_id: str, root: Checkpoint, resumption: Resumption, types: StateTypes) -> None:
         self._id = checkpoint_id
         self._resumption = resumption
+        self._types = types
         self._signals: Mapping[str, Signal] = {
             signal.id: signal
             for tree in unflatten(root.interrupt_id_to_address, root.interrupt_id_to_state)
@@ -57,7 +60,7 @@ class Restorer:
                     run,
                     node,
                     stored.inputs.get(key, node.zero),
-                    empty=key not in stored.inputs,
+                    empty=stored.inputs.get(key) is None,
                     skip_pre=key in stored.skip_pre_handler,
                 )
                 run.ready.append(task)
@@ -80,10 +83,11 @@ class Restorer:
             return None
         if stored.state is None:
             raise self._mismatch(f"holds no state for graph {where!r}, which has one")
-        if plan.state_type is not None and not isinstance(stored.state, plan.state_type):
+        expected = self._types.of(plan)
+        if expected is not None and not isinstance(stored.state, expected):
             raise self._mismatch(
                 f"holds a state of class {type(stored.state).__qualname__} for graph {where!r}, "
-                f"whose state is of class {plan.state_type.__qualname__}"
+                f"whose state is of class {expected.__qualname__}"
             )
         return StateCell(stored.state)
 
@@ -117,17 +121,17 @@ class Restorer:
     def _check_names(self, run: GraphRun, stored: Checkpoint) -> None:
         known = run.plan.nodes
         places: tuple[tuple[str, Sequence[str]], ...] = (
-            ("node to run again", stored.rerun_nodes),
-            ("stored input", list(stored.inputs)),
-            ("nested graph", list(stored.sub_graphs)),
-            ("channel", [key for key in stored.channels if key != END]),
+            ("a node that is to run again", stored.rerun_nodes),
+            ("a node that is to run", list(stored.inputs)),
+            ("a nested graph that is to go on", list(stored.sub_graphs)),
+            ("a node's channel", [key for key in stored.channels if key != END]),
         )
         for what, keys in places:
             for key in keys:
                 if key not in known:
                     where = "/".join(run.path) or run.plan.name
                     raise self._mismatch(
-                        f"names {what} {key!r}, which graph {where!r} does not have; its nodes are {list(known)}"
+                        f"names {key!r} ({what}), which graph {where!r} does not have; its nodes are {list(known)}"
                     )
 
     def _load_channels(self, run: GraphRun, stored: Checkpoint) -> None:
@@ -140,7 +144,6 @@ class Restorer:
 
     def _mismatch(self, problem: str) -> CheckpointMismatchError:
         return CheckpointMismatchError(
-            f"checkpoint {self._id!r} {problem}; what is stored was not changed; "
-            "load it with the graph that wrote it, or migrate it",
+            f"checkpoint {self._id!r} {problem}; what is stored was not changed; load it with a graph that has what it names",
             checkpoint_id=self._id,
         )

@@ -170,8 +170,9 @@ class Machine:
 
     def _advance_dag(self, run: GraphRun) -> None:
         ready = run.take_ready()
-        run.before_hits.extend(task.node.key for task in ready if task.node.stop_before)
-        run.ready.extend(ready)
+        if ready:
+            run.ready = sorted([*run.ready, *ready], key=lambda task: task.node.index)
+            run.before_hits = [task.node.key for task in run.ready if task.node.stop_before]
         if run.ready and not run.halted and (run.plan.eager or not run.running):
             tasks, run.ready = run.ready, []
             self._start(run, tasks)
@@ -200,8 +201,9 @@ class Machine:
 
     def _finish(self, run: GraphRun) -> None:
         value = run.end_value()
-        arrived = run.channels[END].values
-        if arrived and run.plan.gives is not None and not run.plan.gives(value):
+        end = run.channels[END]
+        may_be_none = end.stored_none or not end.values
+        if not (value is None and may_be_none) and run.plan.gives is not None and not run.plan.gives(value):
             raise ValueMismatchError(_wrong_output(run, value), path=run.path)
         if run.parent is None:
             self.outcome = Finished(value)
@@ -218,11 +220,23 @@ class Machine:
                 signals.extend(run.stopped[key][1])
             elif key in run.parked:
                 signals.extend(run.parked[key].signals)
-        signal = Signal(id=self._new_id(), address=run.frame.address, children=signals, of_graph=True)
+        signal = self._signal_of(run, signals)
         if run.parent is None:
             self.outcome = Paused(signal)
         else:
             self._stop(run.parent, [signal])
+
+    def _signal_of(self, run: GraphRun, signals: list[Signal]) -> Signal:
+        """Return a graph's own signal; one that only passes on others keeps the id it had while they are open."""
+        address = run.frame.address
+        kept = run.frame.resumption.passed_on_at(address, of_graph=True) if run.frame.resumption and signals else None
+        return Signal(
+            id=kept.id if kept else self._new_id(),
+            address=address,
+            children=signals,
+            of_graph=True,
+            created_at=kept.record.created_at if kept else None,
+        )
 
     def _stop(self, task: Task, signals: Sequence[Signal]) -> None:
         run = task.run
@@ -255,10 +269,11 @@ def _where(run: GraphRun) -> str:
 
 
 def _nothing_to_run(run: GraphRun) -> NothingToRunError:
+    last = sorted(run.last_completed, key=lambda key: run.plan.order.get(key, -1))
     return NothingToRunError(
-        f"{_where(run)} has nothing left to run and END was not reached; last completed nodes: {run.last_completed}",
+        f"{_where(run)} has nothing left to run and END was not reached; last completed nodes: {last}",
         path=run.path,
-        last_completed=run.last_completed,
+        last_completed=last,
     )
 
 

@@ -11,15 +11,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final
 
-from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError
+from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError, text_of
 from blobcp.graph.effects import Call, Effect, Launch, Next, Visit
 from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.plan import GraphPlan, NodePlan
 from blobcp.graph.run import Machine, Outcome
 from blobcp.graph.state import StateCell
+from blobcp.graph.state_types import StateTypes
 from blobcp.interrupt import signal_of
 from blobcp.points import Signal
-from blobcp.scope import CURRENT, Entry, Frame, InterruptSignal, Scope, new_id
+from blobcp.scope import CURRENT, Entry, Frame, InterruptSignal, Scope
 
 __all__ = ["Session", "Snapshot", "Steps", "make_cell"]
 
@@ -38,6 +39,7 @@ class Session:
 
     Args:
         machine: the run, begun or resumed.
+        types: the classes of the graphs' states.
         snapshot: keeps inputs as they were, for a run that may be stored; ``None`` for one that is not.
         concurrency: how many node functions may run at once; ``None`` for any number.
 
@@ -45,8 +47,15 @@ class Session:
         answered: the points that were answered in nodes which stopped again; they are kept with the checkpoint.
     """
 
-    def __init__(self, machine: Machine, snapshot: Snapshot | None, concurrency: int | None) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        types: StateTypes,
+        snapshot: Snapshot | None,
+        concurrency: int | None,
+    ) -> None:
         self._machine = machine
+        self._types = types
         self._snapshot = snapshot
         self._limit = concurrency
         self._waiting: deque[Visit] = deque()
@@ -117,7 +126,7 @@ class Session:
                 return
             if node.input_key is not None:
                 value = _item(value, node.input_key, task)
-            if node.takes is not None and not node.takes(value) and not (task.empty and value is None):
+            if node.takes is not None and not node.takes(value) and not (value is None and task.empty):
                 raise ValueMismatchError(_mismatch(task, "takes", node.takes_name, value), path=task.path)
             if node.graph is not None:
                 yield from self._enter(visit, node.graph, value)
@@ -130,7 +139,7 @@ class Session:
 
     def _enter(self, visit: Visit, plan: GraphPlan, value: Any) -> Steps:
         task, outer = visit.task, visit.task.run.frame
-        cell = yield from make_cell(plan, task.path, visit.context)
+        cell = yield from make_cell(plan, task.path, visit.context, self._types)
         frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
         yield from self.start(GraphRun(plan, frame, task), value, visit.context)
 
@@ -196,7 +205,7 @@ class Session:
         visit.scope.closed = True
         stops = stops_of(visit.scope, error)
         if stops:
-            self.answered.extend(visit.scope.answered)
+            self.answered.extend(visit.scope.kept())
             self._machine.interrupted(visit.task, stops)
         else:
             assert isinstance(error, RunError), "user code's own exceptions are wrapped where it is called"
@@ -228,7 +237,7 @@ def stops_of(scope: Scope, error: BaseException | None) -> list[Signal]:
     own = [signal for signal in found if signal.address == scope.address]
     inside = [signal for signal in found if signal.address != scope.address]
     if inside:
-        own.append(Signal(id=new_id(), address=scope.address, children=inside))
+        own.append(scope.pass_on(None, None, inside))
     return own
 
 
@@ -240,16 +249,27 @@ def _signals(error: BaseException) -> list[Signal]:
     return [signal] if signal else []
 
 
-def make_cell(plan: GraphPlan, path: Sequence[str], context: Context) -> Generator[Effect, Any, StateCell | None]:
-    """Make a graph's fresh state."""
+def make_cell(
+    plan: GraphPlan, path: Sequence[str], context: Context, types: StateTypes
+) -> Generator[Effect, Any, StateCell | None]:
+    """Make a graph's fresh state.
+
+    Raises:
+        RunError: its factory failed, or gave none.
+    """
     if plan.make_state is None:
         return None
-    return StateCell((yield from _user_code(Call(plan.make_state, (), context), path)))
+    state = yield from _user_code(Call(plan.make_state, (), context), path)
+    if state is None:
+        where = "/".join(path) or repr(plan.name)
+        raise ValueMismatchError(f"the state factory of graph {where} returned None; return a state object", path=path)
+    types.learn(plan, state)
+    return StateCell(state)
 
 
 def _node_error(path: Sequence[str], error: BaseException) -> NodeError:
     where = f"node {'/'.join(path)}" if path else "the root graph"
-    failed = NodeError(f"{where} failed: {type(error).__name__}: {error}", path=path)
+    failed = NodeError(f"{where} failed: {text_of(error)}", path=path)
     failed.__cause__ = error
     return failed
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from blobcp.errors import MergeError, RegistrationError
+from blobcp.errors import MergeError, RegistrationError, text_of
 
 __all__ = ["merge_values", "register_merge"]
 
@@ -56,7 +56,7 @@ def merge_values(values: Mapping[str, Any]) -> Any:
         try:
             return merge(list(values.values()))
         except Exception as error:
-            raise MergeError(f"the merge function failed on values from {_names(values)}: {error!r}") from error
+            raise MergeError(f"the merge function failed on values from {_names(values)}: {text_of(error)}") from error
     if all(isinstance(value, dict) for value in values.values()):
         return _merge_dicts(values)
     raise MergeError(_why_not(values))
