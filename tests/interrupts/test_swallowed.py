@@ -231,6 +231,27 @@ def test_asked_by_to_thread(runner: Runner, mode: dict[str, Any]) -> None:
             stop = stopped_again(runner, app, "1", given)
 
 
+def test_equal_questions_in_several_threads(runner: Runner) -> None:
+    """F01: threads that ask the same at the same moment have a point each, and no answer is given twice."""
+
+    async def work(text: str) -> list[Any]:
+        barrier = threading.Barrier(4)
+
+        def ask() -> Any:
+            barrier.wait(10)
+            return interrupt("same")
+
+        return await asyncio.gather(*(asyncio.to_thread(ask) for _ in range(4)), return_exceptions=True)
+
+    for _ in range(5):
+        app = solo(on_a_loop(runner, work)).compile(store=MapStore())
+        points = stopped(runner, app, "in", checkpoint_id="1").interrupts
+
+        assert len({point.id for point in points}) == len(points) == 4
+        result = runner.resume(app, "1", {point.id: number for number, point in enumerate(points)})
+        assert sorted(result) == list(range(4))
+
+
 def test_asked_in_a_thread_without_the_context(runner: Runner, mode: dict[str, Any]) -> None:
     """A bare thread knows of no node: a question there is refused, and the message says how to start the thread."""
     errors: list[BaseException] = []
