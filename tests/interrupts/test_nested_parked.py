@@ -99,6 +99,26 @@ def test_one_of_two_nodes_of_a_nested_graph(runner: Runner, mode: dict[str, Any]
     assert calls.inputs["a"] == ["x<a>"] * 3
 
 
+def test_the_points_above_keep_their_ids(runner: Runner, mode: dict[str, Any]) -> None:
+    """P2: graphs and nodes that only pass on what is asked inside them keep their ids while something is open there."""
+    calls = Calls()
+    graph = Graph(str, dict)
+    for key in ("a", "b"):
+        graph.add_node(key, asking(key, calls), output_key=key)
+        graph.add_edge(START, key)
+        graph.add_edge(key, END)
+    inner = graph.compile(name="inner", **mode)
+    app = solo(solo(lambda text: inner.invoke(text)), key="s").compile(store=MapStore(), **mode)
+    first = stopped(runner, app, "x", checkpoint_id="1")
+    plain = stopped(runner, app, "x", checkpoint_id="1")
+    (left,) = trail(stopped_again(runner, app, "1", {ids(first)["qa"]: "A"}).interrupts, "runnable:root")
+
+    assert [len(each) for each in trail(first.interrupts, "runnable:root")] == [5, 5]
+    assert trail(plain.interrupts, "runnable:root") == trail(first.interrupts, "runnable:root")
+    assert left == trail(first.interrupts, "runnable:root")[1]
+    assert trail(runner.pending(app, "1"), "runnable:root") == [left]
+
+
 def test_parked_beside_a_graph_that_goes_on(runner: Runner, mode: dict[str, Any]) -> None:
     """P2, the second time: a parked nested graph keeps its ids while its neighbour stops again and again."""
     calls = Calls()
