@@ -1,0 +1,163 @@
+"""A run that is cut at every stop, and taken through bytes each time, against the same run uncut.
+
+Random graphs ask random questions. Each stop is answered in part or in full, in any order, sometimes forked, sometimes
+just run again; every step is made by a freshly built app, as a new process would. The uncut run, which knows all
+answers beforehand, is the oracle: same output, same states, every node body finished exactly once.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from drivers import AsyncRunner, Runner, SyncRunner
+from graphs import Calls
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_graphs import Builder, GraphSpec, graph_specs
+
+from blobcp import NO_DATA, Interrupted, InterruptPoint, interrupt
+from blobcp.stores import MapStore
+
+INPUT = {"in": "put"}
+RUNNERS = [pytest.param(SyncRunner(), id="sync"), pytest.param(AsyncRunner(), id="async")]
+SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+
+
+def known(question: str) -> str:
+    """Return the answer to a question."""
+    return f"<{question}>"
+
+
+@dataclass
+class Branch:
+    """A run and what has become of it."""
+
+    checkpoint_id: str
+    calls: Calls
+    points: list[InterruptPoint]
+    plain_runs: int = 0
+
+
+class CutRun:
+    """Takes one graph from stop to stop, on all branches that forks make."""
+
+    def __init__(self, runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+        self.runner = runner
+        self.spec = spec
+        self.data = data
+        self.store = MapStore()
+        self.branches: list[Branch] = []
+        self.forks = 0
+
+    def all_results(self) -> list[tuple[Any, Calls]]:
+        """Return the result and the calls of each branch."""
+        results: list[tuple[Any, Calls]] = []
+        calls = Calls()
+        self.branches.append(Branch("0", calls, []))
+        result = self._step(self.branches[0], "invoke", INPUT, checkpoint_id="0")
+        while self.branches:
+            branch = self.branches[-1]
+            for _ in range(300):
+                if not branch.points:
+                    break
+                result = self._go_on(branch)
+            assert not branch.points, "the run does not come to an end"
+            results.append((result, branch.calls))
+            self.branches.remove(branch)
+        return results
+
+    def _go_on(self, branch: Branch) -> Any:
+        if branch.plain_runs < 2 and self.data.draw(st.integers(0, 5), "plain run") == 0:
+            branch.plain_runs += 1
+            return self._plain_run(branch)
+        points = self.data.draw(st.lists(st.sampled_from(branch.points), min_size=1, unique_by=id), "answered")
+        answers = {point.id: self._answer(point) for point in points}
+        source = branch.checkpoint_id
+        options: dict[str, Any] = {}
+        if self.forks < 2 and self.data.draw(st.integers(0, 5), "fork") == 0:
+            self.forks += 1
+            self.branches.insert(0, Branch(source, copy.deepcopy(branch.calls), branch.points, branch.plain_runs))
+            branch.checkpoint_id = options["write_to_checkpoint_id"] = f"{source}.{self.forks}"
+        before, blob = copy.deepcopy(branch), self.store.get(source)
+        result = self._step(branch, "resume", source, answers, **options)
+        if options:
+            assert self.store.get(source) == blob, "a fork changed its source"
+        self._check_the_rest(before, branch, answers)
+        return result
+
+    def _answer(self, point: InterruptPoint) -> Any:
+        """Answer a question; to a graph's own point, give its state back, or nothing."""
+        if isinstance(point.info, str):
+            return known(point.info)
+        give_state = point.info is not None and self.data.draw(st.booleans(), "give the state")
+        return copy.deepcopy(point.info) if give_state else NO_DATA
+
+    def _plain_run(self, branch: Branch) -> Any:
+        before = {point.id for point in branch.points if isinstance(point.info, str)}
+        result = self._step(branch, "invoke", None, checkpoint_id=branch.checkpoint_id)
+        assert before <= {point.id for point in branch.points}, "a question that was asked again has another id"
+        return result
+
+    def _check_the_rest(self, before: Branch, after: Branch, answers: dict[str, Any]) -> None:
+        """See that what was not answered still waits under its id, and that its node was not entered."""
+        rest = [point for point in before.points if point.id not in answers]
+        open_since = {(point.id, point.created_at) for point in after.points}
+        assert {(point.id, point.created_at) for point in rest} <= open_since, "an open point is gone"
+        assert not answers.keys() & {point.id for point in after.points if isinstance(point.info, str)}
+        named = {_owner(point) for point in before.points if point.id in answers}
+        for owner in {_owner(point) for point in rest} - named:
+            assert before.calls[owner] == after.calls[owner], f"{owner} was entered without an answer"
+
+    def _step(self, branch: Branch, how: str, *arguments: Any, **options: Any) -> Any:
+        builder = Builder(interrupt, branch.calls, isinstance(self.runner, AsyncRunner), stops=True)
+        app = builder.app(self.spec, self.store)
+        branch.points = []
+        try:
+            return getattr(self.runner, how)(app, *arguments, **options)
+        except Interrupted as stop:
+            branch.points = stop.interrupts
+        stored = self.runner.pending(app, branch.checkpoint_id)
+        assert [(point.id, point.info) for point in stored] == [(point.id, point.info) for point in branch.points]
+        assert len({point.id for point in stored}) == len(stored)
+        return None
+
+
+def _owner(point: InterruptPoint) -> str:
+    return point.info.partition("#")[0] if isinstance(point.info, str) else ""
+
+
+def compare(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+    """Run a graph uncut and cut, and compare."""
+    uncut = Calls()
+    builder = Builder(known, uncut, isinstance(runner, AsyncRunner), stops=False)
+    expected = runner.invoke(builder.app(spec), INPUT)
+    finished = {key: count for key, count in uncut.count.items() if key.startswith("done ")}
+
+    assert set(finished.values()) == {1}
+    for result, calls in CutRun(runner, spec, data).all_results():
+        assert result == expected
+        assert {key: count for key, count in calls.count.items() if key.startswith("done ")} == finished
+
+
+@pytest.mark.timeout(600)  # a failure takes a while to be made small
+@pytest.mark.parametrize("runner", RUNNERS)
+@given(spec=graph_specs(), data=st.data())
+@settings(max_examples=60, suppress_health_check=SLOW_IS_FINE)
+def test_cut_and_uncut(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+    """A run cut at every stop ends as the uncut run does: output, states, and every body finished once."""
+    compare(runner, spec, data)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not os.environ.get("BLOBCP_FULL"), reason="BLOBCP_FULL=1 runs it")
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("runner", RUNNERS)
+@given(spec=graph_specs(), data=st.data())
+@settings(max_examples=1000, suppress_health_check=SLOW_IS_FINE)
+def test_cut_and_uncut_for_long(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+    """The same with many more graphs."""
+    compare(runner, spec, data)
