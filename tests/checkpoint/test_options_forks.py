@@ -1,4 +1,4 @@
-"""Forks and failed saves: a stored pause is a value, and a pause is only told of when it is stored."""
+"""Forks: a stored pause is a value. And apps inside apps that want one id."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stored_runs import TwoMethodStore, blob_of, checkpoint_of, header_of, pause
 from blobcp import (
     END,
     START,
+    CheckpointDoneError,
     CheckpointNotFoundError,
-    CheckpointSaveError,
     Graph,
     NodeError,
     OptionError,
@@ -30,24 +30,6 @@ class Log:
     """A graph's state."""
 
     log: list[str] = field(default_factory=list)
-
-
-class FailingStore(TwoMethodStore):
-    """A store whose next writes fail.
-
-    Attributes:
-        failures: the exceptions to raise, one per call of ``set``.
-    """
-
-    def __init__(self, *failures: Exception) -> None:
-        super().__init__()
-        self.failures = list(failures)
-
-    def set(self, checkpoint_id: str, checkpoint: bytes) -> None:
-        if self.failures:
-            self.calls.append(("set", checkpoint_id))
-            raise self.failures.pop(0)
-        super().set(checkpoint_id, checkpoint)
 
 
 def ask(text: str) -> str:
@@ -183,73 +165,6 @@ def test_forking_from_what_is_not_there(runner: Runner, mode: dict[str, Any], de
     assert {method for method, _ in store.calls} == {"get"}
 
 
-@pytest.mark.parametrize("depth", [0, 1])
-def test_a_save_that_fails_is_no_pause(runner: Runner, mode: dict[str, Any], depth: int) -> None:
-    """F18, K31: the error says "not saved" and the id, has the cause and the questions, and enough to complete the save."""
-    store, calls = FailingStore(OSError("disk full")), Calls()
-    app = wrapped(chain("before", "x", calls=calls, x=ask), depth).compile(store=store, **mode)
-    error = refused(CheckpointSaveError, runner.invoke, app, "a", checkpoint_id="A")
-
-    assert "not saved" in str(error)
-    assert "'A'" in str(error)
-    assert "disk full" in str(error)
-    assert isinstance(error.__cause__, OSError)
-    assert [point.info for point in error.interrupts] == ["q"]
-    assert (error.info.subgraphs if depth else error.info.rerun_nodes) != []
-    assert store.blobs == {}
-    store.set(error.checkpoint_id, error.blob)
-    assert [point.id for point in runner.pending(app, "A")] == [point.id for point in error.interrupts]
-    assert runner.resume(app, "A", {error.interrupts[0].id: "!"}) == "abefore!"
-    assert calls["before"] == 1
-
-
-def test_a_save_that_fails_the_second_time(runner: Runner, mode: dict[str, Any]) -> None:
-    """F18: where a later save fails, what was stored before is still there and can be answered again."""
-    store, calls = FailingStore(), Calls()
-    app = chain("1", "x", "y", calls=calls, x=ask, y=ask).compile(store=store, **mode)
-    stop = paused(runner.invoke, app, "a", checkpoint_id="A")
-    before = blob_of(store, "A")
-    store.failures.append(OSError("disk full"))
-    error = refused(CheckpointSaveError, runner.resume, app, "A", {stop.interrupts[0].id: "1"})
-
-    assert blob_of(store, "A") == before
-    again = paused(runner.resume, app, "A", {stop.interrupts[0].id: "2"})
-    assert checkpoint_of(store, "A").inputs == {"y": "a12"}
-    store.set(error.checkpoint_id, error.blob)
-    assert again.interrupts[0].id != error.interrupts[0].id
-    assert runner.resume(app, "A", {error.interrupts[0].id: "!"}) == "a11!"
-    assert calls["1"] == 1
-
-
-def test_a_fork_whose_save_fails(runner: Runner, mode: dict[str, Any]) -> None:
-    """F18: the error of a fork is about the id it writes to, and that is where its blob belongs."""
-    store = FailingStore()
-    app = chain("x", "y", x=ask, y=ask).compile(store=store, **mode)
-    paused(runner.invoke, app, "a", checkpoint_id="A")
-    before = blob_of(store, "A")
-    store.failures.append(PermissionError("no"))
-    error = refused(CheckpointSaveError, runner.resume, app, "A", answer="1", write_to_checkpoint_id="B")
-
-    assert error.checkpoint_id == "B"
-    store.set(error.checkpoint_id, error.blob)
-    assert runner.resume(app, "B", answer="2") == "a12"
-    assert blob_of(store, "A") == before
-
-
-def test_a_done_mark_that_fails(runner: Runner, mode: dict[str, Any]) -> None:
-    """F18: a finished run whose mark can't be written is an error that has the result."""
-    store = FailingStore()
-    app = chain("x", x=ask).compile(store=store, **mode)
-    paused(runner.invoke, app, "a", checkpoint_id="A")
-    before = blob_of(store, "A")
-    store.failures.append(OSError("disk full"))
-    error = refused(CheckpointSaveError, runner.resume, app, "A", answer="!")
-
-    assert (error.result, error.checkpoint_id, error.interrupts) == ("a!", "A", [])
-    assert isinstance(error.__cause__, OSError)
-    assert blob_of(store, "A") == before
-
-
 @pytest.mark.parametrize("other", [False, True], ids=["the same id", "another id"])
 @pytest.mark.parametrize("where", ["node", "nested node", "pre-handler"])
 def test_an_app_in_a_node_with_the_host_s_id(runner: Runner, mode: dict[str, Any], where: str, other: bool) -> None:
@@ -289,3 +204,49 @@ def test_the_host_s_ids_are_free_afterwards(runner: Runner, mode: dict[str, Any]
     for _ in range(2):
         again = chain("1").compile(store=store, **mode)
         assert runner.invoke(again, "a", checkpoint_id="A") == "a1"
+
+
+def test_an_app_without_an_id_that_stops_at_a_listed_node(runner: Runner, mode: dict[str, Any]) -> None:
+    """P6: called from a stored run, it would start over and stop there for ever, so it is refused before it begins."""
+    store, calls = TwoMethodStore(), Calls()
+    inner = chain("i", calls=calls).compile(interrupt_after=["i"], name="inner")
+    app = chain("h", h=inner.invoke).compile(store=store, **mode)
+    error = refused(NodeError, runner.invoke, app, "a", checkpoint_id="A")
+
+    assert isinstance(error.__cause__, OptionError)
+    assert "'inner'" in str(error)
+    assert calls.order == []
+    assert store.blobs == {}
+    assert str(paused(runner.invoke, app, "a").interrupts[0].address) == "runnable:root;node:h;runnable:inner"
+
+
+def test_forks_of_a_run_round_an_app_with_its_own_id(runner: Runner, mode: dict[str, Any]) -> None:
+    """F06: an app in a node keeps its own record, which is not forked with its host: a second answer is refused, not lost."""
+    store, calls = MapStore(), Calls()
+    inner = chain("x", "y", calls=calls, x=ask).compile(store=store, name="inner")
+    app = chain("h", h=lambda text: inner.invoke(text, checkpoint_id="in")).compile(store=store, **mode)
+    question = paused(runner.invoke, app, "a", checkpoint_id="A").interrupts[0].id
+    before = sha(store, "A")
+    assert runner.resume(app, "A", {question: "yes"}, write_to_checkpoint_id="B") == "ayesy"
+    error = refused(NodeError, runner.resume, app, "A", {question: "no"}, write_to_checkpoint_id="C")
+
+    assert isinstance(error.__cause__, CheckpointDoneError)
+    assert "'in'" in str(error)
+    assert calls["y"] == 1
+    assert sha(store, "A") == before
+    assert store.get("C") is None
+
+
+def test_a_stored_run_goes_on_inside_another(runner: Runner, mode: dict[str, Any], store: Any) -> None:
+    """P2, B064: a run that stopped on its own and is gone on with from a node keeps its question's id, at its new address."""
+    calls = Calls()
+    inner = chain("1", "x", calls=calls, x=ask).compile(store=store, name="inner", **mode)
+    alone = paused(runner.invoke, inner, "a", checkpoint_id="in").interrupts[0]
+    app = chain("h", h=lambda text: inner.invoke(text, checkpoint_id="in")).compile(store=store, **mode)
+    hosted = paused(runner.invoke, app, "b", checkpoint_id="A").interrupts[0]
+
+    assert str(alone.address) == "runnable:inner;node:x"
+    assert str(hosted.address) == "runnable:root;node:h;runnable:inner;node:x"
+    assert hosted.id == alone.id
+    assert runner.resume(app, "A", {hosted.id: "!"}) == "a1!"
+    assert calls["1"] == 1
