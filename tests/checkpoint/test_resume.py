@@ -189,6 +189,31 @@ def test_a_join_runs_once(runner: Runner, mode: dict[str, Any], store: Any, aske
     assert (calls[asker], calls[other], calls["join"], calls["third"]) == (2, 1, 1, 0)
 
 
+def test_what_was_ready_beside_a_question_goes_on(runner: Runner, mode: dict[str, Any], store: Any) -> None:
+    """F09: a node that a finished one had made ready when another asked runs once after the answer, on the stored value."""
+    calls = Calls()
+
+    def ask(text: str) -> str:
+        calls.note("B", text)
+        return text + str(interrupt("q"))
+
+    graph = Graph(str, dict)
+    for way in (("A", "A2"), ("B", "B2")):
+        graph.add_node(way[0], ask if way[0] == "B" else appending(way[0], calls))
+        graph.add_node(way[1], appending(way[1], calls), output_key=way[1])
+    graph.add_node("join", echo)
+    for way in (("A", "A2"), ("B", "B2")):
+        graph.add_edge(START, way[0])
+        graph.add_edge(way[0], way[1])
+        graph.add_edge(way[1], "join")
+    graph.add_edge("join", END)
+    app = graph.compile(store=store, **mode)
+    stop = paused(runner.invoke, app, "x", checkpoint_id="A")
+
+    assert runner.resume(app, "A", {stop.interrupts[0].id: "!"}) == {"A2": "xAA2", "B2": "x!B2"}
+    assert dict(calls.count) == {"A": 1, "A2": 1, "B": 2, "B2": 1}
+
+
 def test_a_finished_run_is_not_started_over(runner: Runner, mode: dict[str, Any], store: Any) -> None:
     """F10: a finished run, or one never stored, can't be resumed; the message tells which, and nothing runs."""
     calls = Calls()
