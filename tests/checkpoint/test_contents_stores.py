@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from drivers import Runner
 from graphs import chain
-from stored_runs import TwoMethodStore, paused, refused
+from stored_runs import TwoMethodStore, header_of, paused, refused
 
 from blobcp import CheckpointSaveError, GraphBuildError, Interrupted, OptionError, StoreError
 
@@ -120,3 +120,42 @@ def test_what_is_no_store(store: Any) -> None:
     """P6: what lacks the two methods, or is a store's class, is refused when compiling."""
     with pytest.raises(GraphBuildError, match="store"):
         chain("1").compile(store=store)
+
+
+ODD = [
+    "../evil",
+    "/abs",
+    "a/b",
+    "a:b",
+    "a\\b",
+    "a b",
+    ".",
+    "..",
+    "*",
+    "a%2fb",
+    "A",
+    "a",
+    "é",
+    "e\u0301",
+    "CON",
+    "☕" * 170,
+]
+
+
+def test_odd_ids(runner: Runner, store: Any) -> None:
+    """F20: every id keeps its own run, whatever stands in it, also as what a fork is written to."""
+    app = chain("1", "2").compile(store=store, interrupt_before=["2"])
+    for number, id in enumerate(ODD):
+        paused(runner.invoke, app, str(number), checkpoint_id=id)
+    for number, id in enumerate(ODD):
+        assert header_of(store, id).checkpoint_id == id
+        assert runner.resume(app, id, write_to_checkpoint_id=f"{id}!"[:200]) == f"{number}12"
+        assert header_of(store, f"{id}!"[:200]).parent.id == id
+    assert len({*store.list()}) == 2 * len(ODD)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "never"])
+def test_durability_that_is_not_offered(durability: str) -> None:
+    """P6: what is not offered yet, or not known, is refused when compiling and not ignored."""
+    with pytest.raises(GraphBuildError, match=durability):
+        chain("1").compile(store=TwoMethodStore(), durability=durability)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from drivers import Runner
+from drivers import AsyncRunner, Runner, SyncRunner
 from graphs import Calls, appending, chain, echo
 from stored_runs import TwoMethodStore, blob_of, checkpoint_of, paused, refused, sha
 
 from blobcp import (
     END,
     START,
+    App,
     CheckpointDoneError,
     CheckpointNotFoundError,
     Graph,
@@ -100,6 +101,8 @@ def test_a_second_stop_overwrites_the_id(runner: Runner, mode: dict[str, Any], s
     assert two.interrupts[0].address == one.interrupts[0].address
     assert two.interrupts[0].id not in {point.id for point in one.interrupts}
     assert two.interrupts[1].id == one.interrupts[1].id
+    assert two.interrupts[1].created_at == one.interrupts[1].created_at
+    assert two.interrupts[0].created_at > one.interrupts[0].created_at
     assert [point.id for point in runner.pending(app, "1")] == [point.id for point in two.interrupts]
     again = paused(runner.invoke, app, "y", checkpoint_id="1")
     assert [point.id for point in again.interrupts] == [point.id for point in two.interrupts]
@@ -212,6 +215,35 @@ def test_what_was_ready_beside_a_question_goes_on(runner: Runner, mode: dict[str
 
     assert runner.resume(app, "A", {stop.interrupts[0].id: "!"}) == {"A2": "xAA2", "B2": "x!B2"}
     assert dict(calls.count) == {"A": 1, "A2": 1, "B": 2, "B2": 1}
+
+
+@pytest.mark.parametrize(
+    "order", [(SyncRunner, AsyncRunner), (AsyncRunner, SyncRunner)], ids=["to asyncio", "to threads"]
+)
+@pytest.mark.parametrize("eager", [(True, False), (False, True)], ids=["to steps", "to eager"])
+def test_a_run_changes_drivers(store: Any, order: tuple[Any, Any], eager: tuple[bool, bool]) -> None:
+    """A run that one driver stopped goes on under the other, and an eager dag in steps or the reverse; twice."""
+    calls = Calls()
+
+    def asking(text: str) -> str:
+        calls.note("x", text)
+        return text + str(interrupt("first")) + str(interrupt("second"))
+
+    def build(eager: bool) -> App:
+        graph = Graph(str, dict)
+        graph.add_node("s", chain("p", "x", calls=calls, x=asking), output_key="s")
+        graph.add_node("f", appending("f", calls), output_key="f")
+        for key in ("s", "f"):
+            graph.add_edge(START, key)
+            graph.add_edge(key, END)
+        return graph.compile(store=store, mode="dag", eager=eager)
+
+    one, two = order[0](), order[1]()
+    first = paused(one.invoke, build(eager[0]), "a", checkpoint_id="1")
+    second = paused(two.resume, build(eager[1]), "1", {first.interrupts[0].id: "1"})
+
+    assert one.resume(build(eager[0]), "1", {second.interrupts[0].id: "2"}) == {"s": "ap12", "f": "af"}
+    assert dict(calls.count) == {"p": 1, "x": 3, "f": 1}
 
 
 def test_a_finished_run_is_not_started_over(runner: Runner, mode: dict[str, Any], store: Any) -> None:

@@ -157,6 +157,24 @@ def test_a_save_that_fails_tells_the_path(runner: Runner, mode: dict[str, Any], 
     assert error.checkpoint.channels["end"].values == {}
 
 
+def test_a_state_that_holds_itself(runner: Runner, mode: dict[str, Any]) -> None:
+    """K35: a cycle in the state fails the save with the path, and does not recurse for ever."""
+    store = TwoMethodStore()
+
+    def tie(text: str) -> str:
+        with use_state(Jobs) as state:
+            state.jobs = [1, {"again": None}]
+            state.jobs[1]["again"] = state.jobs
+        return text
+
+    app = chain("1", state=Jobs, **{"1": tie}).compile(store=store, interrupt_after=["1"], **mode)
+    error = refused(CheckpointSaveError, runner.invoke, app, "a", checkpoint_id="A")
+
+    assert isinstance(error.__cause__, SerializationError)
+    assert error.__cause__.path == "state.jobs[1].again"
+    assert store.blobs == {}
+
+
 def test_a_list_of_a_registered_class(runner: Runner, mode: dict[str, Any], store: Any) -> None:
     """F17: where a class is registered, containers of it need no word of their own."""
     app = chain("1", "2", state=lambda: Jobs([Part(1), {"x": (Part(2),)}])).compile(
