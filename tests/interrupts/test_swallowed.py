@@ -14,7 +14,7 @@ from drivers import AsyncRunner, Runner
 from graphs import Calls, chain
 from pausing import asked, ids, on_a_loop, places, solo, stopped, stopped_again
 
-from blobcp import InterruptSignal, NodeError, OutsideNodeError, address_segment, interrupt
+from blobcp import END, START, Graph, InterruptSignal, NodeError, OutsideNodeError, address_segment, interrupt
 from blobcp.stores import MapStore
 
 
@@ -61,6 +61,24 @@ def test_except_base_exception(runner: Runner, mode: dict[str, Any], swallow: Ca
     assert runner.resume(app, "1", answer="yes") == "yesafter"
 
 
+def test_what_comes_after_a_swallowed_question(runner: Runner, mode: dict[str, Any]) -> None:
+    """F05 (b): neither the post-handler nor a branch sees what a node made of a question that it swallowed."""
+    calls = Calls()
+    graph = Graph(str, str, state=dict)
+    graph.add_node(
+        "n", lambda text: bare_except(lambda: interrupt("q")), post=lambda value, _: calls.note(value) and value
+    )
+    graph.add_node("m", lambda text: text + "m")
+    graph.add_edge(START, "n")
+    graph.add_branch("n", lambda text: calls.note(f"choose {text}") and "m", ["m"])
+    graph.add_edge("m", END)
+    app = graph.compile(store=MapStore(), **mode)
+    stopped(runner, app, "in", checkpoint_id="1")
+
+    assert runner.resume(app, "1", answer="yes") == "yesm"
+    assert calls.order == ["yes", "choose yes"]
+
+
 def test_several_swallowed(runner: Runner, mode: dict[str, Any]) -> None:
     """F05 (b), the second time: all questions that were swallowed in one visit are asked, and each gets its answer."""
 
@@ -75,6 +93,8 @@ def test_several_swallowed(runner: Runner, mode: dict[str, Any]) -> None:
     second = stopped_again(runner, app, "1", {ids(stop)["q2"]: 2})
 
     assert asked(stop) == ["q1", "q2", "q3"]
+    assert stop.info is not None
+    assert stop.info.rerun_extra == {"n": ["q1", "q2"]}
     assert ids(second) == {question: ids(stop)[question] for question in ("q1", "q3")}
     assert runner.resume(app, "1", {ids(stop)["q1"]: 1, ids(stop)["q3"]: 3}) == {"q1": 1, "q2": 2, "q3": 3}
 
