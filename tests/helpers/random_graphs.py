@@ -123,9 +123,27 @@ class Builder:
     asynchronous: bool
     stops: bool
 
-    def app(self, spec: GraphSpec, store: Any = None) -> App:
-        """Return the app of a root graph."""
+    def app(self, spec: GraphSpec, store: Any = None, rounds: int = 0) -> App:
+        """Return the app of a root graph, or of one that visits it, nested, so many times."""
+        if rounds:
+            return self._looping(spec, rounds).compile(store=store)
         return self._graph(spec, "", spec.stateful).compile(store=store, **self._options(spec))
+
+    def _looping(self, spec: GraphSpec, rounds: int) -> Graph:
+        def count(value: Any, state: Trace) -> Any:
+            state.finish("rounds")
+            return value
+
+        def choose(value: Any) -> str:
+            with use_state(Trace) as trace:
+                return END if trace.done["rounds"] == rounds else "loop"
+
+        graph = Graph(dict, dict, state=Trace)
+        inner = self._graph(spec, "", True)
+        graph.add_node("loop", inner.compile(**self._options(spec)) if spec.own else inner, post=count)
+        graph.add_edge(START, "loop")
+        graph.add_branch("loop", choose, ["loop", END])
+        return graph
 
     def _options(self, spec: GraphSpec) -> dict[str, Any]:
         stops = {"interrupt_before": spec.before, "interrupt_after": spec.after} if self.stops else {}

@@ -45,9 +45,10 @@ class Branch:
 class CutRun:
     """Takes one graph from stop to stop, on all branches that forks make."""
 
-    def __init__(self, runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+    def __init__(self, runner: Runner, spec: GraphSpec, rounds: int, data: st.DataObject) -> None:
         self.runner = runner
         self.spec = spec
+        self.rounds = rounds
         self.data = data
         self.store = MapStore()
         self.branches: list[Branch] = []
@@ -114,7 +115,7 @@ class CutRun:
 
     def _step(self, branch: Branch, how: str, *arguments: Any, **options: Any) -> Any:
         builder = Builder(interrupt, branch.calls, isinstance(self.runner, AsyncRunner), stops=True)
-        app = builder.app(self.spec, self.store)
+        app = builder.app(self.spec, self.store, self.rounds)
         branch.points = []
         try:
             return getattr(self.runner, how)(app, *arguments, **options)
@@ -130,15 +131,15 @@ def _owner(point: InterruptPoint) -> str:
     return point.info.partition("#")[0] if isinstance(point.info, str) else ""
 
 
-def compare(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
-    """Run a graph uncut and cut, and compare."""
+def compare(runner: Runner, spec: GraphSpec, data: st.DataObject, rounds: int = 0) -> None:
+    """Run a graph, or a loop over it, uncut and cut, and compare."""
     uncut = Calls()
     builder = Builder(known, uncut, isinstance(runner, AsyncRunner), stops=False)
-    expected = runner.invoke(builder.app(spec), INPUT)
+    expected = runner.invoke(builder.app(spec, rounds=rounds), INPUT)
     finished = {key: count for key, count in uncut.count.items() if key.startswith("done ")}
 
-    assert set(finished.values()) == {1}
-    for result, calls in CutRun(runner, spec, data).all_results():
+    assert rounds or set(finished.values()) == {1}
+    for result, calls in CutRun(runner, spec, rounds, data).all_results():
         assert result == expected
         assert {key: count for key, count in calls.count.items() if key.startswith("done ")} == finished
 
@@ -152,6 +153,15 @@ def test_cut_and_uncut(runner: Runner, spec: GraphSpec, data: st.DataObject) -> 
     compare(runner, spec, data)
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("runner", RUNNERS)
+@given(spec=graph_specs(depth=1, max_width=2), data=st.data())
+@settings(max_examples=25, suppress_health_check=SLOW_IS_FINE)
+def test_a_loop_cut_and_uncut(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+    """The same for a loop that visits a nested graph three times: each visit is asked anew, and is run once."""
+    compare(runner, spec, data, rounds=3)
+
+
 @pytest.mark.soak
 @pytest.mark.skipif(not os.environ.get("BLOBCP_FULL"), reason="BLOBCP_FULL=1 runs it")
 @pytest.mark.timeout(1800)
@@ -159,5 +169,5 @@ def test_cut_and_uncut(runner: Runner, spec: GraphSpec, data: st.DataObject) -> 
 @given(spec=graph_specs(), data=st.data())
 @settings(max_examples=1000, suppress_health_check=SLOW_IS_FINE)
 def test_cut_and_uncut_for_long(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
-    """The same with many more graphs."""
-    compare(runner, spec, data)
+    """The same with many more graphs, some of them in a loop."""
+    compare(runner, spec, data, rounds=data.draw(st.sampled_from([0, 0, 0, 2]), "rounds"))
