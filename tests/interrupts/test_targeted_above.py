@@ -135,7 +135,7 @@ def test_a_join_after_answers_one_by_one(runner: Runner, mode: dict[str, Any]) -
 
 
 def test_a_nested_start_branch_asks(runner: Runner, mode: dict[str, Any]) -> None:
-    """A branch on the START of a nested graph may ask; the point is that of the node that holds the graph."""
+    """A branch on the START of a nested graph may ask; the point is at the node that holds the graph, or inside it."""
     inner = Graph(str, str)
     for key in ("a", "b"):
         inner.add_node(key, lambda text, key=key: text + key)
@@ -144,7 +144,8 @@ def test_a_nested_start_branch_asks(runner: Runner, mode: dict[str, Any]) -> Non
     app = solo(inner, key="s").compile(store=MapStore(), **mode)
     stop = stopped(runner, app, "x", checkpoint_id="1")
 
-    assert (asked(stop), places(stop)) == (["where with x?"], ["runnable:root;node:s"])
+    assert asked(stop) == asked(runner.pending(app, "1")) == ["where with x?"]
+    assert places(stop)[0].startswith("runnable:root;node:s")
     assert runner.resume(app, "1", answer="b") == "xb"
 
 
