@@ -105,9 +105,10 @@ class InterruptState(msgspec.Struct, kw_only=True):
 
     Attributes:
         state: what the component that stopped wants back on resume.
-        payload: the answer that a ``done`` point was given; of an app called from a node, the id it is stored under.
+        payload: the answer that a ``done`` point was given.
         status: ``pending`` while it waits, ``done`` once it was answered and its node has stopped again elsewhere.
         info: what is asked, kept so that another process can show it.
+        stored_under: in an app that was called from a node, the checkpoint id that the app is stored under itself.
         of_graph: whether a graph stopped here; its info is its state, which is not stored a second time.
         is_root_cause: whether somebody has to answer it, as against a parent that only passes it on.
         parent: the id of the point that passes it on.
@@ -119,6 +120,7 @@ class InterruptState(msgspec.Struct, kw_only=True):
     payload: Any = None
     status: Literal["pending", "done"] = "pending"
     info: Any = None
+    stored_under: str | None = None
     of_graph: bool = False
     is_root_cause: bool = True
     parent: str | None = None

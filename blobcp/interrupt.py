@@ -65,7 +65,8 @@ def interrupt(info: Any = None, state: Any = None) -> Any:
         state: what the node wants back on resume, by `get_interrupt_state`.
 
     Returns:
-        The data that the answer gave; any value, ``None`` and ``False`` included.
+        The data that the answer gave; any value, ``None`` and ``False`` included. To ask again where it is no good, call
+        ``interrupt`` again: ``while not valid(answer := interrupt("amount?")): ...``.
 
     Raises:
         InterruptSignal: the question has no answer yet. Let it pass.
@@ -134,6 +135,8 @@ def get_resume_data(type: type[Any] | None = None) -> ResumeData:
 
     Args:
         type: the expected class of the data; data of another class counts as none.
+
+    This only looks: the same question asked by `interrupt` afterwards has the same data for its answer.
     """
     scope = current_scope("get_resume_data()")
     is_target = scope.resumption is not None and scope.resumption.names(scope.address)
@@ -141,7 +144,7 @@ def get_resume_data(type: type[Any] | None = None) -> ResumeData:
     if entry is None or entry.data is NO_DATA:
         return ResumeData(is_target, False, None)
     fits = type is None or isinstance(entry.data, type)
-    return ResumeData(is_target, fits, entry.data if fits else None)
+    return ResumeData(is_target, fits, entry.hand_out() if fits else None)
 
 
 def current_address() -> Address:

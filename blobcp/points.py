@@ -7,6 +7,7 @@ down. A user gets :class:`InterruptPoint`, from a leaf up. A checkpoint keeps tw
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +15,7 @@ from typing import Any
 
 from blobcp.checkpoint import Address, InterruptState
 
-__all__ = ["InterruptInfo", "InterruptPoint", "Signal", "flatten", "points_of", "tree_of", "unflatten"]
+__all__ = ["InterruptInfo", "InterruptPoint", "Signal", "copied", "flatten", "points_of", "tree_of", "unflatten"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Signal:
         state: what the component wants back on resume.
         children: the signals that this one passes on; none for a root cause.
         of_graph: whether a graph stopped here, whose info is its state and is not stored twice.
-        stored_under: for an app's root graph, the checkpoint id that it was stored under.
+        stored_under: in an app that was called from a node, the checkpoint id that the app is stored under.
         in_order: whether the node's own body asked it, one question after the other.
         created_at: when it was asked first, in UTC; ``None`` until the run has stopped.
     """
@@ -97,6 +98,18 @@ class InterruptInfo:
     subgraphs: dict[str, InterruptInfo] = field(default_factory=dict)
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of what a run shows of itself, as it is now.
+
+    What can't be copied (it holds a lock, say) is shown itself: a run without a checkpoint may well have such a value,
+    and a run with one is told by the save.
+    """
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        return value
+
+
 def points_of(signal: Signal | None) -> list[InterruptPoint]:
     """Return the root causes of a tree, each with its chain of parents; siblings share one parent object."""
     return list(_leaves(signal, None)) if signal else []
@@ -157,7 +170,7 @@ def flatten(
         addresses[at.id] = at.address
         states[at.id] = InterruptState(
             state=at.state,
-            payload=at.stored_under,
+            stored_under=at.stored_under,
             info=None if at.of_graph and at.address in graphs else at.info,
             of_graph=at.of_graph,
             is_root_cause=at.is_root_cause,
@@ -187,7 +200,7 @@ def unflatten(addresses: Mapping[str, Address], states: Mapping[str, InterruptSt
             info=record.info,
             state=record.state,
             of_graph=record.of_graph,
-            stored_under=record.payload if record.of_graph else None,
+            stored_under=record.stored_under,
             in_order=record.in_order,
             created_at=record.created_at,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from blobcp.checkpoint import Address, InterruptState
 from blobcp.errors import OutsideNodeError
-from blobcp.points import Signal
+from blobcp.points import Signal, copied
 
 __all__ = [
     "NO_DATA",
@@ -29,9 +29,14 @@ __all__ = [
     "Resumption",
     "RunClaims",
     "Scope",
+    "Snapshot",
     "current_scope",
     "running_task",
 ]
+
+
+Snapshot = Callable[[Any], Callable[[], Any] | None]
+"""Keeps a value as it is now; returns what gives it back, or ``None`` where the value can't change."""
 
 
 class NoData(Enum):
@@ -69,7 +74,8 @@ class Entry:
         address: where it is, in this run.
         record: what is stored.
         named: whether an answer of this run means it.
-        data: what it was answered with, now or earlier.
+        data: what it was answered with, now or earlier; code is given copies, by `hand_out`.
+        snapshot: keeps a value so that it can be given back as it is now, or tells that it can't change.
         used: whether a question of this run was it already.
         looked_at: whether a node has read its data without asking.
         handed_on: whether its data went to a run that keeps a checkpoint of its own.
@@ -80,6 +86,7 @@ class Entry:
     record: InterruptState
     named: bool = False
     data: Any = NO_DATA
+    snapshot: Snapshot | None = None
     used: bool = False
     looked_at: bool = False
     handed_on: bool = False
@@ -88,6 +95,11 @@ class Entry:
     def pending(self) -> bool:
         """Whether it was still open in the checkpoint."""
         return self.record.status == "pending"
+
+    def hand_out(self) -> Any:
+        """Return the data for code that may change it; neither what is stored nor the caller's own object changes."""
+        give = self.snapshot(self.data) if self.snapshot is not None else None
+        return self.data if give is None else give()
 
     @property
     def outlives_stop(self) -> bool:
@@ -251,12 +263,12 @@ class Scope:
         in_order = self._in_order()
         entry = self._match(info, in_order)
         if entry is not None and entry.data is not NO_DATA:
-            return entry.data
+            return entry.hand_out()
         signal = Signal(
             id=entry.id if entry else new_id(),
             address=self.address,
-            info=info,
-            state=state,
+            info=copied(info),
+            state=copied(state),
             in_order=in_order,
             created_at=entry.record.created_at if entry else None,
         )
@@ -269,8 +281,8 @@ class Scope:
         return Signal(
             id=entry.id if entry else new_id(),
             address=self.address,
-            info=info,
-            state=state,
+            info=copied(info),
+            state=copied(state),
             children=children,
             created_at=entry.record.created_at if entry else None,
         )

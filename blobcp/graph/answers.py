@@ -7,9 +7,17 @@ from typing import Any
 
 from blobcp.checkpoint import Address, Checkpoint
 from blobcp.errors import AmbiguousAnswerError, OptionError, UnknownInterruptError
-from blobcp.scope import NO_DATA, Entry, Resumption
+from blobcp.scope import NO_DATA, Entry, Resumption, Snapshot
 
-__all__ = ["Answers", "expects_answers", "graph_states", "rebase", "resumption_of", "root_address_in"]
+__all__ = [
+    "Answers",
+    "answered_before",
+    "expects_answers",
+    "graph_states",
+    "rebase",
+    "resumption_of",
+    "root_address_in",
+]
 
 Answers = Mapping[str, Any]
 
@@ -20,6 +28,7 @@ def resumption_of(
     answers: Answers | None,
     bare: list[Any],
     hosted: Resumption | None,
+    snapshot: Snapshot,
 ) -> Resumption:
     """Return the stored points with what was answered.
 
@@ -28,13 +37,14 @@ def resumption_of(
         stored: the root's checkpoint.
         answers: data by interrupt id; ``NO_DATA`` runs a point again without any.
         bare: one answer without an id, or nothing.
+        snapshot: keeps values, so that every reader of an answer gets its own.
         hosted: what the node that calls this app knows of points inside it; what was answered there is answered here.
 
     Raises:
         UnknownInterruptError: an id is not pending.
         AmbiguousAnswerError: a bare answer while several points are pending.
     """
-    entries = list(_entries(stored))
+    entries = list(_entries(stored, snapshot))
     pending = {entry.id: entry for entry in entries if entry.pending}
     asked = [entry.id for entry in pending.values() if entry.record.is_root_cause]
     data = dict(answers or {})
@@ -49,9 +59,11 @@ def resumption_of(
     if bare:
         data[_only(checkpoint_id, asked)] = bare[0]
     for entry in hosted or ():
-        if entry.named and entry.id in pending:
+        if entry.data is not NO_DATA and entry.id in pending:
             data.setdefault(entry.id, entry.data)
             entry.handed_on = True
+        elif entry.named and entry.id in pending:
+            data.setdefault(entry.id, NO_DATA)
     for id, value in data.items():
         pending[id].named = True
         pending[id].data = value
@@ -80,7 +92,7 @@ def graph_states(
                 f"interrupt {entry.id!r} of checkpoint {checkpoint_id!r} is of graph {entry.address}, which {wanted}; "
                 f"it was given {type(entry.data).__qualname__}. Answer NO_DATA, or nothing, to let it go on as it is"
             )
-        replaced.append((at, entry.data))
+        replaced.append((at, entry.hand_out()))
     return replaced
 
 
@@ -97,19 +109,14 @@ def expects_answers(checkpoint_id: str, hosted: Resumption | None) -> bool:
     return bool(_meant_for(checkpoint_id, hosted))
 
 
+def answered_before(checkpoint_id: str, hosted: Resumption | None) -> Resumption | None:
+    """Return the points of a finished run under this id, for a new one that the host starts while it is not over."""
+    entries = [entry for entry in hosted or () if entry.record.stored_under == checkpoint_id]
+    return Resumption(entries, targeted=False) if entries else None
+
+
 def _meant_for(checkpoint_id: str, hosted: Resumption | None) -> list[str]:
-    return [entry.id for entry in hosted or () if entry.named and _stored_under(entry, hosted) == checkpoint_id]
-
-
-def _stored_under(entry: Entry, hosted: Resumption | None) -> object:
-    """Return the id of the checkpoint that a host's point is kept in, as far as the host was told."""
-    by_id = {at.id: at for at in hosted or ()}
-    at: Entry | None = entry
-    while at is not None:
-        if at.record.of_graph and at.record.payload is not None:
-            return at.record.payload
-        at = by_id.get(at.record.parent or "")
-    return None
+    return [entry.id for entry in hosted or () if entry.named and entry.record.stored_under == checkpoint_id]
 
 
 def rebase(stored: Checkpoint, root: Address) -> None:
@@ -122,10 +129,11 @@ def rebase(stored: Checkpoint, root: Address) -> None:
             stored.interrupt_id_to_address[id] = Address((*root, *address[len(then) :]))
 
 
-def _entries(stored: Checkpoint) -> Iterator[Entry]:
+def _entries(stored: Checkpoint, snapshot: Snapshot) -> Iterator[Entry]:
     for id, record in stored.interrupt_id_to_state.items():
         done = record.status == "done"
-        yield Entry(id, stored.interrupt_id_to_address[id], record, data=record.payload if done else NO_DATA)
+        data = record.payload if done else NO_DATA
+        yield Entry(id, stored.interrupt_id_to_address[id], record, data=data, snapshot=snapshot)
 
 
 def _graphs(stored: Checkpoint, address: Address) -> Iterator[tuple[Address, Checkpoint]]:

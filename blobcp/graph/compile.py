@@ -10,8 +10,8 @@ from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annot
 from blobcp.errors import GraphBuildError
 from blobcp.graph.app import App
 from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predecessors
-from blobcp.graph.node import hints_of_call, is_async, type_name, zero_of
-from blobcp.graph.plan import START, GraphPlan, NodePlan
+from blobcp.graph.node import hints_of_call, is_async, is_text, type_name, zero_of
+from blobcp.graph.plan import START, GraphPlan, NodePlan, Send
 from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
 
 if TYPE_CHECKING:
@@ -89,7 +89,11 @@ def _plan(graph: Graph, options: _Options) -> GraphPlan:
         eager=options.eager,
         max_steps=options.max_steps if options.max_steps is not None else len(nodes) + 10,
         start=NodePlan(
-            key=START, index=-1, sends=tuple(graph.start.sends.values()), branches=tuple(graph.start.branches)
+            key=START,
+            index=-1,
+            sends=tuple(graph.start.sends.values()),
+            branches=tuple(graph.start.branches),
+            rejects=_rejects(graph.start),
         ),
         nodes=nodes,
         control=control,
@@ -120,12 +124,25 @@ def _node_plan(spec: NodeSpec, index: int, options: _Options) -> NodePlan:
         gives=shallow_checker(gives),
         takes_name=type_name(takes),
         gives_name=type_name(gives),
-        zero=zero_of(takes) if spec.input_key is None else None,
+        zero=zero_of(takes),
         sends=tuple(spec.sends.values()),
         branches=tuple(spec.branches),
+        rejects=_rejects(spec),
+        targets=tuple(dict.fromkeys([*spec.sends, *_ends(spec)])),
         stop_before=spec.key in options.before,
         stop_after=spec.key in options.after,
     )
+
+
+def _ends(spec: NodeSpec) -> Iterator[str]:
+    for branch in spec.branches:
+        yield from branch.ends
+
+
+def _rejects(spec: NodeSpec) -> tuple[Send, ...]:
+    nothing = Send("", control=False, data=False)
+    direct = {end: spec.sends.get(end, nothing) for end in _ends(spec)}
+    return tuple(Send(end, control=not send.control, data=not send.data) for end, send in direct.items())
 
 
 def _nested(spec: NodeSpec, options: _Options) -> GraphPlan | None:
@@ -150,8 +167,8 @@ def _nested(spec: NodeSpec, options: _Options) -> GraphPlan | None:
 
 
 def _names(option: str, keys: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(keys, str):
-        raise GraphBuildError(f"{option}={keys!r} is text; give a list of node keys")
+    if isinstance(keys, str) or not isinstance(keys, Iterable):
+        raise GraphBuildError(f"{option}={keys!r} is {type(keys).__name__}; give a list of node keys")
     return tuple(keys)
 
 
@@ -168,6 +185,8 @@ def _check_parts(store: object, serializer: object) -> None:
 
 
 def _check_options(graph: Graph, options: _Options) -> None:
+    if options.name and not is_text(options.name):
+        raise GraphBuildError(f"name={options.name!r} is no name; give text, without lone surrogates")
     if options.mode not in ("pregel", "dag"):
         raise GraphBuildError(f"mode={options.mode!r} is not known; give 'pregel' or 'dag'")
     if options.max_steps is not None and options.mode == "dag":
@@ -176,7 +195,7 @@ def _check_options(graph: Graph, options: _Options) -> None:
         raise GraphBuildError(f"max_steps={options.max_steps!r} is no number of steps; give an int of at least 1")
     for option, keys in (("interrupt_before", options.before), ("interrupt_after", options.after)):
         for key in keys:
-            if key not in graph.nodes:
+            if not isinstance(key, str) or key not in graph.nodes:
                 raise GraphBuildError(f"{option} names node {key!r}, which is not there; nodes are {list(graph.nodes)}")
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
 from blobcp.checkpoint import Checkpoint
 from blobcp.graph.answers import root_address_in
-from blobcp.points import InterruptInfo, InterruptPoint, Signal, points_of, unflatten
+from blobcp.points import InterruptInfo, InterruptPoint, Signal, copied, points_of, unflatten
 
 __all__ = ["describe", "stored_points"]
 
@@ -19,7 +16,7 @@ def describe(checkpoint: Checkpoint, signal: Signal) -> InterruptInfo:
         checkpoint: the graph as it stands.
         signal: the graph's own signal, whose children are those of its nodes.
     """
-    signal.info = _copy(checkpoint.state)
+    signal.info = copied(checkpoint.state)
     by_node: dict[str, list[Signal]] = {}
     for child in signal.children:
         by_node.setdefault(child.address[len(signal.address)].id, []).append(child)
@@ -57,15 +54,3 @@ def _give_states(checkpoint: Checkpoint, signal: Signal) -> None:
         below = checkpoint.sub_graphs.get(child.address[len(signal.address)].id)
         if child.of_graph and below is not None:
             _give_states(below, child)
-
-
-def _copy(state: Any) -> Any:
-    """Copy a state for showing.
-
-    One that can't be copied (it holds a lock, say) is shown itself: a run without a checkpoint may keep such a state,
-    and a run with one is told by the save.
-    """
-    try:
-        return copy.deepcopy(state)
-    except Exception:
-        return state

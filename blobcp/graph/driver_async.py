@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
+from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, RunNodes, SetBlob, Visit
 from blobcp.graph.node import is_async
 from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
@@ -45,8 +45,7 @@ class _Driver:
         self._threads = 0
         self._ended: asyncio.Queue[Visit] = asyncio.Queue()
         self._doers: dict[type[Effect], Callable[[Any], Awaitable[Any]]] = {
-            Launch: self._launch,
-            Next: self._next,
+            RunNodes: self._run_nodes,
             Call: self._call,
             GetBlob: self._get,
             SetBlob: self._set,
@@ -81,8 +80,15 @@ class _Driver:
             except BaseException as raised:
                 error = raised
 
-    async def _launch(self, launch: Launch) -> None:
-        for visit in launch.visits:
+    async def _run_nodes(self, request: RunNodes) -> Visit:
+        self._start(request.visits)
+        visit = await self._ended.get()
+        if visit.error is not None and not isinstance(visit.error, CAUGHT):
+            raise visit.error
+        return visit
+
+    def _start(self, visits: Sequence[Visit]) -> None:
+        for visit in visits:
             if visit.task.node.is_async:
                 task = self._loop.create_task(self._await_visit(visit), context=visit.context)
                 self._tasks.add(task)
@@ -112,12 +118,6 @@ class _Driver:
     def _end_of_thread(self, visit: Visit) -> None:
         self._threads -= 1
         self._ended.put_nowait(visit)
-
-    async def _next(self, _: Next) -> Visit:
-        visit = await self._ended.get()
-        if visit.error is not None and not isinstance(visit.error, CAUGHT):
-            raise visit.error
-        return visit
 
     async def _call(self, call: Call) -> Any:
         try:

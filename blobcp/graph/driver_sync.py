@@ -7,12 +7,12 @@ the store are called in the caller's thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, Launch, Next, SetBlob, Visit
+from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, RunNodes, SetBlob, Visit
 from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.scope import running_task
@@ -34,10 +34,8 @@ class _Driver:
         self._ended: SimpleQueue[Visit] = SimpleQueue()
         self._flying = 0
         self._task = running_task()
-        self._inline: Visit | None = None
         self._doers: dict[type[Effect], Callable[[Any], Any]] = {
-            Launch: self._launch,
-            Next: self._next,
+            RunNodes: self._run_nodes,
             Call: self._call,
             GetBlob: self._get,
             SetBlob: self._set,
@@ -66,30 +64,29 @@ class _Driver:
             except BaseException as raised:
                 error = raised
 
-    def _launch(self, launch: Launch) -> None:
-        if self._flying == 0 and len(launch.visits) == 1:
-            self._inline = launch.visits[0]
-            return
+    def _run_nodes(self, request: RunNodes) -> Visit:
+        visits = request.visits
+        if self._flying == 0 and len(visits) == 1:
+            visit = visits[0]
+            run_visit(visit, self._task)
+        else:
+            self._start(visits)
+            visit = self._ended.get()
+            self._flying -= 1
+        if visit.error is not None and not isinstance(visit.error, CAUGHT):
+            raise visit.error
+        return visit
+
+    def _start(self, visits: Sequence[Visit]) -> None:
         if self._pool is None:
             self._pool = make_pool()
-        for visit in launch.visits:
+        for visit in visits:
             self._flying += 1
             self._pool.submit(self._run_and_tell, visit)
 
     def _run_and_tell(self, visit: Visit) -> None:
         run_visit(visit)
         self._ended.put(visit)
-
-    def _next(self, _: Next) -> Visit:
-        visit, self._inline = self._inline, None
-        if visit is not None:
-            run_visit(visit, self._task)
-        else:
-            visit = self._ended.get()
-            self._flying -= 1
-        if visit.error is not None and not isinstance(visit.error, CAUGHT):
-            raise visit.error
-        return visit
 
     def _call(self, call: Call) -> Any:
         if call.scope is not None:

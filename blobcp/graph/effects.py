@@ -15,7 +15,7 @@ from blobcp.graph.instance import Task
 from blobcp.graph.state import StateLock
 from blobcp.scope import Scope
 
-__all__ = ["Call", "DeleteBlob", "Effect", "GetBlob", "Launch", "Next", "SetBlob", "Visit"]
+__all__ = ["Call", "DeleteBlob", "Effect", "GetBlob", "RunNodes", "SetBlob", "Visit"]
 
 
 class Visit:
@@ -63,31 +63,45 @@ class DeleteBlob:
     checkpoint_id: str
 
 
-@dataclass(frozen=True, slots=True)
 class Call:
-    """Call user code now, in this context and under this lock; the answer is what it returns, awaited if need be.
+    """Call user code now; the answer is what it returns, awaited if need be.
 
-    ``scope`` is that of the node whose handler it is.
+    Attributes:
+        call: the function.
+        arguments: what it is called with.
+        context: the context it runs in.
+        lock: held meanwhile.
+        scope: that of the node whose handler it is.
     """
 
-    call: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    context: Context
-    lock: StateLock | None = None
-    scope: Scope | None = None
+    __slots__ = ("arguments", "call", "context", "lock", "scope")
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        context: Context,
+        lock: StateLock | None = None,
+        scope: Scope | None = None,
+    ) -> None:
+        self.call = call
+        self.arguments = arguments
+        self.context = context
+        self.lock = lock
+        self.scope = scope
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Start node functions, side by side; there is no answer."""
+class RunNodes:
+    """Start node functions, side by side, then wait until any that was started has ended; the answer is its visit.
 
-    visits: Sequence[Visit]
+    Attributes:
+        visits: what to start; nothing, to wait only.
+    """
+
+    __slots__ = ("visits",)
+
+    def __init__(self, visits: Sequence[Visit]) -> None:
+        self.visits = visits
 
 
-class Next:
-    """Wait until any launched function has ended; the answer is its visit, with ``result`` or ``error`` set."""
-
-    __slots__ = ()
-
-
-Effect = GetBlob | SetBlob | DeleteBlob | Call | Launch | Next
+Effect = GetBlob | SetBlob | DeleteBlob | Call | RunNodes

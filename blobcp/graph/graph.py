@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from blobcp.errors import GraphBuildError
-from blobcp.graph.node import Signature, check_call, is_async, signature_of
+from blobcp.graph.node import Signature, check_call, is_async, is_text, signature_of
 from blobcp.graph.plan import END, START, BranchPlan, Send
 
 if TYPE_CHECKING:
@@ -200,6 +200,7 @@ class Graph:
 
         if self._failure is not None:
             raise self._failure
+        called = name if name is not None else self.name if self.name is not None else "root"
         return compile_app(
             self,
             store=store,
@@ -212,7 +213,7 @@ class Graph:
             envelope=envelope,
             durability=durability,
             when_done=when_done,
-            name=name if name is not None else self.name if self.name is not None else "root",
+            name=called,
         )
 
     def _describe(self, spec: NodeSpec, node: Callable[[Any], Any] | Graph | App) -> None:
@@ -235,8 +236,8 @@ class Graph:
             spec.is_async = is_async(node)
 
     def _check_key(self, key: str) -> None:
-        if not isinstance(key, str) or not key:
-            raise GraphBuildError(f"node key {key!r} is no key; give non-empty text")
+        if not is_text(key):
+            raise GraphBuildError(f"node key {key!r} is no key; give non-empty text, without lone surrogates")
         if key in (START, END):
             raise GraphBuildError(f"node key {key!r} is reserved; choose another")
         if key in self.nodes:
@@ -245,6 +246,8 @@ class Graph:
     def _source(self, key: str) -> NodeSpec:
         if key == END:
             raise GraphBuildError(f"{END!r} can't be a source; it is where the output goes")
+        if not isinstance(key, str):
+            raise GraphBuildError(f"{key!r} is no node key; give text")
         spec = self.start if key == START else self.nodes.get(key)
         if spec is None:
             raise GraphBuildError(
@@ -255,6 +258,8 @@ class Graph:
     def _check_target(self, key: str, what: str) -> None:
         if key == START:
             raise GraphBuildError(f"{what}: {START!r} can't be a target; it is where the input comes in")
+        if not isinstance(key, str):
+            raise GraphBuildError(f"{what}: {key!r} is no node key; give text")
         if key != END and key not in self.nodes:
             raise GraphBuildError(f"{what}: node {key!r} is not there; add it first. Known nodes: {list(self.nodes)}")
 

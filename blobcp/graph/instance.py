@@ -6,14 +6,14 @@ functions of values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from blobcp.checkpoint import Checkpoint
 from blobcp.errors import MergeError
 from blobcp.graph.channel import Channel, make_channel
-from blobcp.graph.plan import END, GraphPlan, NodePlan
+from blobcp.graph.plan import END, GraphPlan, NodePlan, Send
 from blobcp.graph.state import StateCell
 from blobcp.points import Signal
 from blobcp.scope import Frame
@@ -73,7 +73,7 @@ class GraphRun:
     """One graph instance of a run."""
 
     __slots__ = (
-        "_touched", "after_hits", "before_hits", "channels", "children", "frame", "last_completed", "parent", "parked",
+        "_touched", "after_hits", "before_hits", "channels", "children", "completed", "frame", "last_completed", "parent", "parked",
         "path", "plan", "ready", "running", "steps", "stopped",
     )  # fmt: skip
 
@@ -93,47 +93,38 @@ class GraphRun:
         self.before_hits: list[str] = []
         self.after_hits: list[str] = []
         self.last_completed: list[str] = []
+        self.completed: dict[str, None] = {}
         self.steps = 0
         self._touched: dict[str, None] = {}
 
-    def deliver(self, node: NodePlan, value: Any, chosen: Sequence[Sequence[str]]) -> None:
+    def deliver(self, node: NodePlan, value: Any, chosen: Sequence[str]) -> None:
         """Hand a finished node's value to its successors, and pass over the ends that no branch chose."""
-        channels = self.channels
-        key = node.key
+        channels, touched, key = self.channels, self._touched, node.key
         for send in node.sends:
-            channel = channels[send.target]
+            target = send.target
+            channel = channels[target]
             if send.data:
                 channel.put(key, value)
             if send.control:
                 channel.fire(key)
-            self._touched[send.target] = None
-        if node.branches:
-            self._deliver_branches(node, value, {target for targets in chosen for target in targets})
+            touched[target] = None
+        for target in chosen:
+            channel = channels[target]
+            channel.put(key, value)
+            channel.fire(key)
+            touched[target] = None
+        if node.rejects and self.plan.mode == "dag":
+            self._skip(key, [send for send in node.rejects if send.target not in chosen])
 
-    def _deliver_branches(self, node: NodePlan, value: Any, chosen: set[str]) -> None:
-        direct = {send.target: send for send in node.sends}
-        for end in dict.fromkeys(end for branch in node.branches for end in branch.ends):
-            send = direct.get(end)
-            if end in chosen:
-                self.channels[end].put(node.key, value)
-                self.channels[end].fire(node.key)
-            else:
-                self._skip(end, node.key, control=not (send and send.control), data=not (send and send.data))
-            self._touched[end] = None
-
-    def _skip(self, target: str, source: str, *, control: bool, data: bool) -> None:
-        """Pass over a node, and over all that only it could have reached."""
-        pending = [(target, source, control, data)]
+    def _skip(self, source: str, rejected: Sequence[Send]) -> None:
+        """Pass over nodes, and over all that only they could have reached."""
+        pending = [(source, send) for send in rejected]
         while pending:
-            at, by, without_control, without_data = pending.pop()
-            self._touched[at] = None
-            if not self.channels[at].skip(by, control=without_control, data=without_data) or at == END:
-                continue
-            node = self.plan.nodes[at]
-            ends = [end for branch in node.branches for end in branch.ends]
-            pending.extend(
-                (end, at, True, True) for end in dict.fromkeys([*(send.target for send in node.sends), *ends])
-            )
+            source, send = pending.pop()
+            target = send.target
+            self._touched[target] = None
+            if self.channels[target].skip(source, control=send.control, data=send.data) and target != END:
+                pending.extend((target, Send(after)) for after in self.plan.nodes[target].targets)
 
     def take_ready(self) -> list[Task]:
         """Take the nodes that may run now out of their channels, in declaration order.
@@ -142,7 +133,8 @@ class GraphRun:
             MergeError: values that meet at a node can't be merged.
         """
         touched, self._touched = self._touched, {}
-        keys = [key for key in touched if key != END and self.channels[key].ready()]
+        channels = self.channels
+        keys = [key for key in touched if key != END and channels[key].ready()]
         if len(keys) > 1:
             keys.sort(key=self.plan.order.__getitem__)
         nodes = self.plan.nodes
@@ -180,6 +172,12 @@ class GraphRun:
     def halted(self) -> bool:
         """Whether something happened in this graph after which no further node may start."""
         return bool(self.stopped or self.before_hits or self.after_hits)
+
+    def all_completed(self) -> Iterator[str]:
+        """Yield the nodes that finished in this run, those of nested graphs that are inside included, as paths."""
+        yield from ("/".join([*self.path, key]) for key in self.completed)
+        for child in self.children.values():
+            yield from child.all_completed()
 
     def touch_all(self) -> None:
         """Look at every channel again; for a graph that was just loaded."""

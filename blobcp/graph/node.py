@@ -11,7 +11,7 @@ from typing import Any
 
 from blobcp.errors import GraphBuildError
 
-__all__ = ["Signature", "check_call", "hints_of_call", "is_async", "signature_of", "type_name", "zero_of"]
+__all__ = ["Signature", "check_call", "hints_of_call", "is_async", "is_text", "signature_of", "type_name", "zero_of"]
 
 _ZEROS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False}
 
@@ -27,6 +27,17 @@ class Signature:
 def is_async(call: Callable[..., Any]) -> bool:
     """Tell whether calling this gives something to await."""
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+def is_text(key: object) -> bool:
+    """Tell whether this can name something in a checkpoint: non-empty text that UTF-8 can hold."""
+    if not isinstance(key, str) or not key:
+        return False
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def signature_of(key: str, call: Callable[..., Any]) -> Signature:

@@ -58,6 +58,9 @@ class NodePlan:
         zero: what it is handed where nothing was sent.
         sends: its direct edges.
         branches: its choices.
+        rejects: per end of a branch, what that end is not owed any more if no branch chooses it; what a direct edge
+            brings there all the same is left out.
+        targets: all that it may send to, once each.
         stop_before: whether the run stops before it.
         stop_after: whether the run stops after it.
     """
@@ -78,6 +81,8 @@ class NodePlan:
     zero: Any = None
     sends: tuple[Send, ...] = ()
     branches: tuple[BranchPlan, ...] = ()
+    rejects: tuple[Send, ...] = ()
+    targets: tuple[str, ...] = ()
     stop_before: bool = False
     stop_after: bool = False
 

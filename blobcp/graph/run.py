@@ -77,8 +77,8 @@ class Machine:
         """Whether the run has failed and only waits for what is still under way."""
         return bool(self._errors)
 
-    def begin(self, run: GraphRun, value: Any, chosen: Sequence[Sequence[str]]) -> None:
-        """Start a graph with its input, and what START's branches chose."""
+    def begin(self, run: GraphRun, value: Any, chosen: Sequence[str]) -> None:
+        """Start a graph with its input, and the ends that START's branches chose."""
         run.deliver(run.plan.start, value, chosen)
         run.last_completed = [START]
         self._advance(run)
@@ -103,8 +103,8 @@ class Machine:
             else:
                 self.resume(child)
 
-    def finished(self, task: Task, value: Any, chosen: Sequence[Sequence[str]]) -> None:
-        """Take a node's result, and what its branches chose."""
+    def finished(self, task: Task, value: Any, chosen: Sequence[str]) -> None:
+        """Take a node's result, and the ends that its branches chose."""
         self._in_hand -= 1
         run, node = task.run, task.node
         del run.running[node.key]
@@ -115,6 +115,7 @@ class Machine:
             return
         run.deliver(node, value, chosen)
         run.last_completed.append(node.key)
+        run.completed[node.key] = None
         if node.stop_after:
             run.after_hits.append(node.key)
         self._advance(run)

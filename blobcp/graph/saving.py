@@ -28,8 +28,9 @@ def save_stop(
     header: Header,
     points: Sequence[InterruptPoint],
     info: InterruptInfo,
+    completed: Iterable[str] = (),
 ) -> Steps:
-    """Encode a stopped run and store it.
+    """Encode a stopped run and store it; ``completed`` are the nodes that could have made what can't be encoded.
 
     Raises:
         CheckpointSaveError: it is not stored; the error holds the checkpoint or the blob, and the points.
@@ -39,8 +40,8 @@ def save_stop(
         blob = checkpointer.encode(checkpoint, header)
     except Exception as error:
         raise CheckpointSaveError(
-            f"{where}: {text_of(error)}; the checkpoint is in error.checkpoint, what is stored under the id was not changed. "
-            "app.retry_save(error) tries again",
+            f"{where}: {text_of(error)}; {_suspects(completed)}the checkpoint is in error.checkpoint, what is stored under "
+            "the id was not changed. app.retry_save(error) tries again",
             checkpoint_id=header.checkpoint_id,
             interrupts=points,
             info=info,
@@ -58,6 +59,11 @@ def save_stop(
             header=header,
             blob=blob,
         ) from error
+
+
+def _suspects(completed: Iterable[str]) -> str:
+    names = list(completed)
+    return f"nodes that finished since the last checkpoint: {names}; " if names else ""
 
 
 def retry_save(error: CheckpointSaveError, checkpointer: Checkpointer) -> Steps:

@@ -6,32 +6,27 @@ the node functions, and tells the machine what came of them. It knows nothing of
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final
 
 from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError, text_of
-from blobcp.graph.effects import Call, Effect, Launch, Next, Visit
+from blobcp.graph.effects import Call, Effect, RunNodes, Visit
 from blobcp.graph.instance import GraphRun, Task
-from blobcp.graph.plan import GraphPlan, NodePlan
+from blobcp.graph.plan import START, GraphPlan, NodePlan
 from blobcp.graph.run import Machine, Outcome
 from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
 from blobcp.interrupt import signal_of
 from blobcp.points import Signal
-from blobcp.scope import CURRENT, Entry, Frame, InterruptSignal, Scope
+from blobcp.scope import CURRENT, Entry, Frame, InterruptSignal, Scope, Snapshot
 
-__all__ = ["Session", "Snapshot", "Steps", "make_cell"]
+__all__ = ["Session", "Steps", "make_cell"]
 
 Steps = Generator[Effect, Any, Any]
-Snapshot = Callable[[Any], Callable[[], Any] | None]
-"""Keeps a value as it is now; returns what gives it back, or ``None`` where the value can't change."""
 
 CAUGHT: Final = (Exception, InterruptSignal, BaseExceptionGroup)
 """What user code may end with and be told of; anything else (KeyboardInterrupt, cancellation) ends the driver."""
-
-_NEXT: Final = Next()
 
 
 class Session:
@@ -58,7 +53,7 @@ class Session:
         self._types = types
         self._snapshot = snapshot
         self._limit = concurrency
-        self._waiting: deque[Visit] = deque()
+        self._waiting: list[Visit] = []
         self._flying = 0
         self.answered: list[Entry] = []
 
@@ -69,9 +64,10 @@ class Session:
             RunError: the input is not of the declared type, or a branch on START failed.
         """
         plan = run.plan
-        if plan.takes is not None and not plan.takes(value):
+        nothing = value is None and run.parent is not None and run.parent.empty
+        if plan.takes is not None and not plan.takes(value) and not nothing:
             raise ValueMismatchError(_wrong_input(run, value), path=run.path)
-        chosen = (yield from self._choose(plan.start, run.path, value, context)) if plan.start.branches else ()
+        chosen = (yield from self._choose_first(run, value, context)) if plan.start.branches else ()
         if run.parent is not None:
             if self._machine.failing:
                 self._machine.dropped(run.parent)
@@ -79,31 +75,49 @@ class Session:
             self._machine.enter(run.parent, run)
         self._machine.begin(run, value, chosen)
 
+    def _choose_first(self, run: GraphRun, value: Any, context: Context) -> Steps:
+        """Ask START's branches, which see the graph's state as those of nodes do."""
+        scope = Scope(run.frame, START)
+        context = context.copy()
+        context.run(CURRENT.set, scope)
+        try:
+            chosen = yield from self._choose(run.plan.start, run.path, value, context)
+        except InterruptSignal:
+            if run.parent is not None:
+                raise
+            raise NodeError(
+                f"a branch on {START!r} of graph {run.plan.name!r} asked a question; nothing has run that could be resumed "
+                "there, so ask in a node",
+                path=[START],
+            ) from None
+        finally:
+            scope.closed = True
+        return chosen
+
     def run(self) -> Generator[Effect, Any, Outcome]:
         """Run until there is an outcome."""
         machine = self._machine
-        waiting = self._waiting
         while machine.outcome is None:
-            tasks = machine.take()
-            for task in tasks:
-                yield from self._prepare(task)
-            if tasks:
-                continue
-            if waiting and (self._limit is None or self._flying < self._limit):
-                yield self._launch()
-                continue
+            while tasks := machine.take():
+                for task in tasks:
+                    yield from self._prepare(task)
+            if machine.outcome is not None:
+                break
+            visits = self._next_to_start()
             if not self._flying:
                 raise RuntimeError("the machine has no outcome and nothing is under way")
-            visit = yield _NEXT
+            visit = yield RunNodes(visits)
             self._flying -= 1
             yield from self._conclude(visit)
         return machine.outcome
 
-    def _launch(self) -> Launch:
-        room = len(self._waiting) if self._limit is None else self._limit - self._flying
-        visits = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
-        self._flying += len(visits)
-        return Launch(visits)
+    def _next_to_start(self) -> Sequence[Visit]:
+        waiting = self._waiting
+        if self._limit is not None:
+            waiting = waiting[: self._limit - self._flying]
+        self._waiting = self._waiting[len(waiting) :]
+        self._flying += len(waiting)
+        return waiting
 
     def _prepare(self, task: Task) -> Steps:
         """Get a task ready to be run: keep its input, run its pre-handler, go into it if it is a graph."""
@@ -124,7 +138,7 @@ class Session:
             if scope.raised:
                 self._report(visit, None)
                 return
-            if node.input_key is not None:
+            if node.input_key is not None and not task.empty:
                 value = _item(value, node.input_key, task)
             if node.takes is not None and not node.takes(value) and not (value is None and task.empty):
                 raise ValueMismatchError(_mismatch(task, "takes", node.takes_name, value), path=task.path)
@@ -161,7 +175,7 @@ class Session:
         """Do what comes after a node's own work."""
         task = visit.task
         node = task.node
-        chosen: Sequence[Sequence[str]] = ()
+        chosen: Sequence[str] = ()
         try:
             if node.output_key is not None:
                 value = {node.output_key: value}
@@ -185,20 +199,20 @@ class Session:
         return (yield from _user_code(call, visit.task.path))
 
     def _choose(self, node: NodePlan, path: Sequence[str], value: Any, context: Context) -> Steps:
-        """Return, per branch of a node, the ends it chose."""
-        chosen: list[list[str]] = []
+        """Return the ends that the branches of a node chose, once each."""
+        chosen: dict[str, None] = {}
         for branch in node.branches:
             answer = yield from _user_code(Call(branch.choose, (value,), context), [*path, node.key])
             keys = [answer] if isinstance(answer, str) else _keys(answer, node, path)
             for key in keys:
+                chosen[key] = None
                 if key not in branch.ends:
                     where = "/".join([*path, node.key])
                     raise BranchError(
                         f"a branch on {where} chose {key!r}, which is not among its ends {list(branch.ends)}",
                         path=[*path, node.key],
                     )
-            chosen.append(keys)
-        return chosen
+        return list(chosen)
 
     def _report(self, visit: Visit, error: BaseException | None) -> None:
         """Tell the machine that a node stopped or failed."""
@@ -259,6 +273,8 @@ def make_cell(
     """
     if plan.make_state is None:
         return None
+    context = context.copy()
+    context.run(CURRENT.set, None)  # a fresh state is also made where no node runs, to learn its class
     state = yield from _user_code(Call(plan.make_state, (), context), path)
     if state is None:
         where = "/".join(path) or repr(plan.name)

@@ -16,7 +16,7 @@ from blobcp.checkpointer import Checkpointer, Loaded
 from blobcp.codec import Header
 from blobcp.codec.envelope import Status
 from blobcp.errors import CheckpointSaveError, Interrupted, OptionError, SerializationError, text_of
-from blobcp.graph.answers import expects_answers, graph_states, rebase, resumption_of
+from blobcp.graph.answers import answered_before, expects_answers, graph_states, rebase, resumption_of
 from blobcp.graph.describe import describe
 from blobcp.graph.effects import DeleteBlob, Effect, SetBlob
 from blobcp.graph.instance import GraphRun
@@ -108,8 +108,9 @@ class StoredRun:
         self._refuse_endless_stop()
         context = copy_context()
         cell = yield from make_cell(self._plan, (), context, self._types)
-        # A run that keeps its own checkpoint finds its answers there; another one starts over and finds them here.
-        resumption = self._hosted if self._options.write_id is None else None
+        # A run that keeps its own checkpoint finds its answers there, unless it has finished and is started again.
+        write_id = self._options.write_id
+        resumption = self._hosted if write_id is None else answered_before(write_id, self._hosted)
         root = GraphRun(self._plan, self._frame(cell, resumption), None)
         machine, session = self._session(root)
         yield from session.start(root, value, context)
@@ -119,7 +120,9 @@ class StoredRun:
         options = self._options
         assert options.read_id is not None
         rebase(stored, self._address)
-        resumption = resumption_of(options.read_id, stored, options.answers, options.bare, self._hosted)
+        resumption = resumption_of(
+            options.read_id, stored, options.answers, options.bare, self._hosted, self._checkpointer.snapshot
+        )
         for at, state in graph_states(options.read_id, stored, self._address, resumption):
             at.state = state
         restorer = Restorer(options.read_id, stored, resumption, self._types)
@@ -164,6 +167,9 @@ class StoredRun:
         write_id = self._options.write_id
         if write_id is None or self._loaded is None or self._when_done == "keep":
             return
+        for entry in self._hosted or ():
+            if entry.record.stored_under == write_id:
+                entry.handed_on = False
         mark = self._checkpointer.mark(self._header(machine, write_id, "done"))
         try:
             yield DeleteBlob(write_id) if self._when_done == "delete" else SetBlob(write_id, mark)
@@ -186,11 +192,14 @@ class StoredRun:
         info = describe(checkpoint, signal)
         points = points_of(signal)
         if write_id is not None:
-            signal.stored_under = write_id if self._host is not None else None
+            if self._host is not None:
+                for at in signal.walk():
+                    at.stored_under = at.stored_under or write_id
             untaken = [entry for entry in machine.root.frame.resumption or () if not entry.pending]
             keep_points(checkpoint, signal, [*session.answered, *untaken])
             header = self._header(machine, write_id, "interrupted", points)
-            yield from save_stop(self._checkpointer, checkpoint, header, points, info)
+            completed = machine.root.all_completed()
+            yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed)
         elif self._host is not None:
             self._host.raised.append(signal)
         where = f"; checkpoint {write_id!r}" if write_id is not None else "; not stored, since it has no checkpoint id"

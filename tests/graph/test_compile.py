@@ -227,7 +227,7 @@ def test_interrupt_lists_name_nodes(mode: dict[str, Any], option: str, key: str)
 @pytest.mark.parametrize("option", ["interrupt_before", "interrupt_after"])
 def test_interrupt_list_as_text(option: str) -> None:
     """B075: a text in place of the list is refused, since its letters are not what is meant."""
-    with pytest.raises(GraphBuildError, match=f"{option}='1' is text; give a list"):
+    with pytest.raises(GraphBuildError, match=f"{option}='1' is str; give a list"):
         chain("1").compile(**{option: "1"})
 
 

@@ -118,10 +118,10 @@ class ByHand:
         return StateCell(plan.make_state()) if plan.make_state is not None else None
 
 
-def choices(node: NodePlan, value: Any) -> list[list[str]]:
+def choices(node: NodePlan, value: Any) -> list[str]:
     """Ask a node's branches."""
     answers = [branch.choose(value) for branch in node.branches]
-    return [[answer] if isinstance(answer, str) else list(answer) for answer in answers]
+    return [end for answer in answers for end in ([answer] if isinstance(answer, str) else answer)]
 
 
 def wrapped(node: NodePlan, value: Any) -> Any:
