@@ -14,7 +14,7 @@ test: $(VENV)/installed-test
 check: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy blobcp
+	$(BIN)/mypy blobcp tests/typing examples
 	$(BIN)/pytest -q tests/test_layering.py
 
 # The long, random tests; BLOBCP_FULL=1 asks those that scale for their full number of rounds.
