@@ -276,3 +276,25 @@ def test_what_a_header_says(runner: Runner, mode: dict[str, Any], store: Any) ->
     assert (done.status, done.pending, done.step, done.run_id) == ("done", [], 4, fork.run_id)
     assert done.parent == fork.parent
     assert header_of(store, "A") == second
+
+
+def test_what_a_stopped_nested_graph_tells_elsewhere(runner: Runner, mode: dict[str, Any], store: Any) -> None:
+    """P5: what is pending shows each graph's own state as its info, at any depth, though no state is stored twice."""
+    inner = chain("x", state=lambda: Notes("inner")).compile(interrupt_before=["x"], **mode)
+    middle = chain("t", state=lambda: Notes("middle"), t=inner)
+    app = chain("s", state=lambda: Notes("outer"), s=middle).compile(store=store, **mode)
+    stop = paused(runner.invoke, app, "a", checkpoint_id="1")
+
+    assert all(record.info is None for record in checkpoint_of(store, "1").interrupt_id_to_state.values())
+    assert blob_of(store, "1").count(b"middle") == 1
+    for points in (stop.interrupts, runner.pending(app, "1")):
+        [point] = points
+        told = []
+        while point is not None:
+            told.append((str(point.address), point.info, point.is_root_cause))
+            point = point.parent
+        assert told == [
+            ("runnable:root;node:s;node:t", Notes("inner"), True),
+            ("runnable:root;node:s", Notes("middle"), False),
+            ("runnable:root", Notes("outer"), False),
+        ]

@@ -54,6 +54,54 @@ def test_a_record_without_the_input(runner: Runner, mode: dict[str, Any], takes:
     assert (calls.inputs["1"][1], type(calls.inputs["1"][1])) == (zero, type(zero))
 
 
+def test_a_record_without_the_input_of_a_keyed_node(runner: Runner, mode: dict[str, Any], store: Any) -> None:
+    """B062: so does a node that takes one item of what arrives."""
+    calls = Calls()
+
+    def node(text: str) -> str:
+        if calls.note("1", text) == 1:
+            interrupt("q")
+        return text + "!"
+
+    graph = Graph(dict, str)
+    graph.add_node("1", node, input_key="k")
+    graph.add_edge(START, "1")
+    graph.add_edge("1", END)
+    app = graph.compile(store=store, **mode)
+    paused(runner.invoke, app, {"k": "x"}, checkpoint_id="1")
+    rewrite(store, "1", lambda stored: stored.inputs.clear())
+
+    assert runner.invoke(app, {}, checkpoint_id="1") == "!"
+
+
+@pytest.mark.parametrize(("takes", "first", "zero"), [(str, "x", ""), (Ticket, Ticket(1), None)], ids=["text", "class"])
+def test_a_record_without_the_input_of_a_nested_graph(
+    runner: Runner, mode: dict[str, Any], store: Any, takes: Any, first: Any, zero: Any
+) -> None:
+    """B062: a nested graph that is to run again, and whose record and input are both lacking, begins with the zero value."""
+    calls = Calls()
+
+    def node(value: Any) -> str:
+        if calls.note("x", value) == 1:
+            interrupt("q")
+        return "success"
+
+    inner = Graph(takes, str)
+    inner.add_node("x", node)
+    inner.add_edge(START, "x")
+    inner.add_edge("x", END)
+    graph = Graph(takes, str)
+    graph.add_node("s", inner)
+    graph.add_edge(START, "s")
+    graph.add_edge("s", END)
+    app = graph.compile(store=store, **mode)
+    paused(runner.invoke, app, first, checkpoint_id="1")
+    rewrite(store, "1", lambda stored: stored.sub_graphs.clear())
+
+    assert runner.invoke(app, first, checkpoint_id="1") == "success"
+    assert calls.inputs["x"] == [first, zero]
+
+
 @pytest.mark.parametrize("place", ["rerun_nodes", "inputs", "channels", "sub_graphs"])
 def test_a_record_that_names_an_unknown_node(runner: Runner, mode: dict[str, Any], place: str) -> None:
     """B065: a record whose rerun node, stored input, channel or nested graph the graph lacks is refused by name."""

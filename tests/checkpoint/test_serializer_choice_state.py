@@ -218,8 +218,9 @@ def test_checking_before_the_first_node(mode: dict[str, Any]) -> None:
     chain("1", state=Items).compile(store=TwoMethodStore(), **mode).check("fine")
 
 
-def test_a_bad_value_is_not_saved(runner: Runner, mode: dict[str, Any]) -> None:
-    """F21: a state that breaks its declaration is refused at the save; the last good blob stays and can be gone on with."""
+@pytest.mark.parametrize("stop", ["after", "before", "asking"])
+def test_a_bad_value_is_not_saved(runner: Runner, mode: dict[str, Any], stop: str) -> None:
+    """F21: a state that breaks its declaration is refused at the save, naming the node; the last good blob can be gone on with."""
     store = TwoMethodStore()
 
     def bad(text: str) -> str:
@@ -232,9 +233,15 @@ def test_a_bad_value_is_not_saved(runner: Runner, mode: dict[str, Any]) -> None:
             state.items.append("b")
         return text + "+".join(state.items)
 
+    def ask(text: str) -> str:
+        return text + str(interrupt("q") if stop == "asking" else "!")
+
+    lists = {"interrupt_before": ["ask"]} if stop == "before" else {}
+    after = ["a", "bad"] if stop == "after" else ["a"]
+
     def app(node: Callable[[str], str]) -> Any:
-        return chain("a", "bad", "end_of_it", state=Items, bad=node).compile(
-            store=store, interrupt_after=["a", "bad"], **mode
+        return chain("a", "bad", "ask", state=Items, bad=node, ask=ask).compile(
+            store=store, interrupt_after=after, **lists, **mode
         )
 
     paused(runner.invoke, app(bad), "", checkpoint_id="A")
@@ -245,7 +252,8 @@ def test_a_bad_value_is_not_saved(runner: Runner, mode: dict[str, Any]) -> None:
         assert "state.items" in str(error)
         assert sha(store, "A") == before
     paused(runner.resume, app(good), "A")
-    assert runner.resume(app(good), "A") == "abend_of_it"
+    assert checkpoint_of(store, "A").state == Items(["b"])
+    assert runner.resume(app(good), "A", **({"answer": "!"} if stop == "asking" else {})) == "ab!"
 
 
 @pytest.mark.parametrize("factory", [False, True], ids=["a class", "a factory"])
