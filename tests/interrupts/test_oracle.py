@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from blobcp.stores import MapStore
 
 INPUT = {"in": "put"}
 RUNNERS = [pytest.param(SyncRunner(), id="sync"), pytest.param(AsyncRunner(), id="async")]
+SEEDS = st.integers(0, 2**32)
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
@@ -45,11 +47,12 @@ class Branch:
 class CutRun:
     """Takes one graph from stop to stop, on all branches that forks make."""
 
-    def __init__(self, runner: Runner, spec: GraphSpec, rounds: int, data: st.DataObject) -> None:
+    def __init__(self, runner: Runner, spec: GraphSpec, rounds: int, seed: int) -> None:
         self.runner = runner
         self.spec = spec
         self.rounds = rounds
-        self.data = data
+        # Which nodes of an eager dag run before it halts may differ from run to run, so hypothesis can't be asked here.
+        self.random = Random(seed)
         self.store = MapStore()
         self.branches: list[Branch] = []
         self.forks = 0
@@ -72,14 +75,14 @@ class CutRun:
         return results
 
     def _go_on(self, branch: Branch) -> Any:
-        if branch.plain_runs < 2 and self.data.draw(st.integers(0, 5), "plain run") == 0:
+        if branch.plain_runs < 2 and self.random.random() < 0.2:
             branch.plain_runs += 1
             return self._plain_run(branch)
-        points = self.data.draw(st.lists(st.sampled_from(branch.points), min_size=1, unique_by=id), "answered")
+        points = self.random.sample(branch.points, self.random.randint(1, len(branch.points)))
         answers = {point.id: self._answer(point) for point in points}
         source = branch.checkpoint_id
         options: dict[str, Any] = {}
-        if self.forks < 2 and self.data.draw(st.integers(0, 5), "fork") == 0:
+        if self.forks < 2 and self.random.random() < 0.2:
             self.forks += 1
             self.branches.insert(0, Branch(source, copy.deepcopy(branch.calls), branch.points, branch.plain_runs))
             branch.checkpoint_id = options["write_to_checkpoint_id"] = f"{source}.{self.forks}"
@@ -94,7 +97,7 @@ class CutRun:
         """Answer a question; to a graph's own point, give its state back, or nothing."""
         if isinstance(point.info, str):
             return known(point.info)
-        give_state = point.info is not None and self.data.draw(st.booleans(), "give the state")
+        give_state = point.info is not None and self.random.random() < 0.5
         return copy.deepcopy(point.info) if give_state else NO_DATA
 
     def _plain_run(self, branch: Branch) -> Any:
@@ -131,7 +134,7 @@ def _owner(point: InterruptPoint) -> str:
     return point.info.partition("#")[0] if isinstance(point.info, str) else ""
 
 
-def compare(runner: Runner, spec: GraphSpec, data: st.DataObject, rounds: int = 0) -> None:
+def compare(runner: Runner, spec: GraphSpec, seed: int, rounds: int = 0) -> None:
     """Run a graph, or a loop over it, uncut and cut, and compare."""
     uncut = Calls()
     builder = Builder(known, uncut, isinstance(runner, AsyncRunner), stops=False)
@@ -139,35 +142,35 @@ def compare(runner: Runner, spec: GraphSpec, data: st.DataObject, rounds: int = 
     finished = {key: count for key, count in uncut.count.items() if key.startswith("done ")}
 
     assert rounds or set(finished.values()) == {1}
-    for result, calls in CutRun(runner, spec, rounds, data).all_results():
+    for result, calls in CutRun(runner, spec, rounds, seed).all_results():
         assert result == expected
         assert {key: count for key, count in calls.count.items() if key.startswith("done ")} == finished
 
 
 @pytest.mark.timeout(600)  # a failure takes a while to be made small
 @pytest.mark.parametrize("runner", RUNNERS)
-@given(spec=graph_specs(), data=st.data())
+@given(spec=graph_specs(), seed=SEEDS)
 @settings(max_examples=60, suppress_health_check=SLOW_IS_FINE)
-def test_cut_and_uncut(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+def test_cut_and_uncut(runner: Runner, spec: GraphSpec, seed: int) -> None:
     """A run cut at every stop ends as the uncut run does: output, states, and every body finished once."""
-    compare(runner, spec, data)
+    compare(runner, spec, seed)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("runner", RUNNERS)
-@given(spec=graph_specs(depth=1, max_width=2), data=st.data())
+@given(spec=graph_specs(depth=1, max_width=2), seed=SEEDS)
 @settings(max_examples=25, suppress_health_check=SLOW_IS_FINE)
-def test_a_loop_cut_and_uncut(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+def test_a_loop_cut_and_uncut(runner: Runner, spec: GraphSpec, seed: int) -> None:
     """The same for a loop that visits a nested graph three times: each visit is asked anew, and is run once."""
-    compare(runner, spec, data, rounds=3)
+    compare(runner, spec, seed, rounds=3)
 
 
 @pytest.mark.soak
 @pytest.mark.skipif(not os.environ.get("BLOBCP_FULL"), reason="BLOBCP_FULL=1 runs it")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("runner", RUNNERS)
-@given(spec=graph_specs(), data=st.data())
+@given(spec=graph_specs(), seed=SEEDS)
 @settings(max_examples=1000, suppress_health_check=SLOW_IS_FINE)
-def test_cut_and_uncut_for_long(runner: Runner, spec: GraphSpec, data: st.DataObject) -> None:
+def test_cut_and_uncut_for_long(runner: Runner, spec: GraphSpec, seed: int) -> None:
     """The same with many more graphs, some of them in a loop."""
-    compare(runner, spec, data, rounds=data.draw(st.sampled_from([0, 0, 0, 2]), "rounds"))
+    compare(runner, spec, seed, rounds=2 if seed % 4 == 0 else 0)
