@@ -236,3 +236,29 @@ def test_a_stop_that_could_never_be_passed(runner: Runner, option: str) -> None:
     assert isinstance(caught.value.__cause__, OptionError)
     assert dict(calls.count) == {}
     assert asked(stopped(runner, app, "x")) == [None]
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["own store", "no store"])
+def test_the_host_asks_after_its_app_is_done(runner: Runner, mode: dict[str, Any], saved: bool) -> None:
+    """F03: what an app was answered is kept when the app has finished and its host stops at a question of its own."""
+    inner = solo(asking("q1")).compile(name="inner", store=MapStore() if saved else None, **mode)
+    options = {"checkpoint_id": "in"} if saved else {}
+    app = solo(lambda text: inner.invoke(text, **options) + interrupt("host?")).compile(store=MapStore(), **mode)
+    stopped(runner, app, "x", checkpoint_id="1")
+
+    assert asked(stopped_again(runner, app, "1", answer="1")) == ["host?"]
+    assert runner.resume(app, "1", answer="2") == "x12"
+
+
+def test_saved_apps_answered_one_by_one(runner: Runner, mode: dict[str, Any]) -> None:
+    """F03: of two saved apps under one node, the one that has finished is not asked again when the other is answered."""
+    apps = [
+        (solo(asking(name)).compile(name=name, store=MapStore(), **mode), {"checkpoint_id": "in"})
+        for name in ("one", "two")
+    ]
+    app = solo(collecting(apps)).compile(store=MapStore(), **mode)
+    stop = stopped(runner, app, ["x", "y"], checkpoint_id="1")
+    second = stopped_again(runner, app, "1", {ids(stop)["one"]: "1"})
+
+    assert asked(second) == ["two"]
+    assert runner.resume(app, "1", {ids(second)["two"]: "2"}) == ["x1", "y2"]
