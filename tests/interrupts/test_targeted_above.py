@@ -149,6 +149,22 @@ def test_a_nested_start_branch_asks(runner: Runner, mode: dict[str, Any]) -> Non
     assert runner.resume(app, "1", answer="b") == "xb"
 
 
+@pytest.mark.parametrize("hosted", [False, True], ids=["root", "app in a node"])
+def test_the_first_start_branch_asks(runner: Runner, mode: dict[str, Any], hosted: bool) -> None:
+    """A branch on the START of a root graph can't ask, as there is nothing to resume: it fails, nothing is written."""
+    store = MapStore()
+    graph = Graph(str, str)
+    graph.add_node("a", lambda text: text + "a")
+    graph.add_branch(START, lambda text: interrupt("where?"), ["a"])
+    graph.add_edge("a", END)
+    if hosted:
+        graph = solo(calling(runner, graph.compile(name="inner", **mode)))
+    with pytest.raises(NodeError, match=r"'start' of graph '(root|inner)' asked a question"):
+        runner.invoke(graph.compile(store=store, **mode), "x", checkpoint_id="1")
+
+    assert store.get("1") is None
+
+
 def test_an_app_that_calls_itself(runner: Runner) -> None:
     """B083 with one app at every level: the same graph, called from its own node, is told apart by its address."""
     calls = Calls()
