@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from drivers import Runner
 from graphs import Calls, chain
-from stored_runs import TwoMethodStore, blob_of, checkpoint_of, paused, refused
+from stored_runs import TwoMethodStore, blob_of, checkpoint_of, header_of, paused, refused
 
 from blobcp import (
     App,
+    CheckpointDoneError,
     CheckpointSaveError,
     Graph,
     MsgpackSerializer,
@@ -126,6 +127,25 @@ def test_a_done_mark_that_fails(runner: Runner, mode: dict[str, Any]) -> None:
     assert (error.result, error.checkpoint_id, error.interrupts) == ("a!", "A", [])
     assert isinstance(error.__cause__, OSError)
     assert blob_of(store, "A") == before
+
+
+def test_a_deletion_that_fails(runner: Runner, mode: dict[str, Any]) -> None:
+    """F18: with ``when_done="delete"`` it is told likewise, and retrying it keeps the finished run from being resumed."""
+
+    class Keeping(MapStore):
+        def delete(self, checkpoint_id: str) -> None:
+            raise OSError("read only")
+
+    store = Keeping()
+    app = chain("x", x=ask).compile(store=store, when_done="delete", **mode)
+    paused(runner.invoke, app, "a", checkpoint_id="A")
+    error = refused(CheckpointSaveError, runner.resume, app, "A", answer="!")
+    assert (error.result, error.checkpoint_id) == ("a!", "A")
+    assert isinstance(error.__cause__, OSError)
+    retry_save(runner, app, error)
+
+    assert header_of(store, "A").status == "done"
+    refused(CheckpointDoneError, runner.resume, app, "A", answer="!")
 
 
 def retry_save(runner: Runner, app: App, error: CheckpointSaveError, **options: Any) -> None:
