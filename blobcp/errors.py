@@ -22,6 +22,7 @@ id, node path, value path) and what to do. Nothing of a lower layer (``KeyError`
     │   ├── CheckpointNotFoundError    nothing is stored under the id (also a LookupError)
     │   ├── CheckpointDoneError        the run under the id is finished
     │   ├── CheckpointCorruptError     the bytes are not a whole blob of ours
+    │   ├── CheckpointKeyError         the blob needs a key that is not here, or lacks the seal that is demanded
     │   ├── CheckpointVersionError     the blob was written by a newer format
     │   ├── CheckpointMismatchError    the blob does not fit the graph that loads it
     │   ├── CheckpointConflictError    somebody else moved the checkpoint on
@@ -52,6 +53,7 @@ __all__ = [
     "CheckpointCorruptError",
     "CheckpointDoneError",
     "CheckpointError",
+    "CheckpointKeyError",
     "CheckpointMismatchError",
     "CheckpointNotFoundError",
     "CheckpointSaveError",
@@ -204,6 +206,18 @@ class CheckpointCorruptError(CheckpointError):
     """The bytes under the id are not a whole blob of ours: foreign, truncated or changed."""
 
 
+class CheckpointKeyError(CheckpointError):
+    """The blob is sealed with a key that is not here, or is not sealed where that is demanded.
+
+    Attributes:
+        key_id: the id of the missing key; ``None`` where the blob is not sealed.
+    """
+
+    def __init__(self, message: str, *, checkpoint_id: str | None = None, key_id: str | None = None) -> None:
+        super().__init__(message, checkpoint_id=checkpoint_id)
+        self.key_id = key_id
+
+
 class CheckpointVersionError(CheckpointError):
     """The blob was written in a format, or for a state version, that is newer than this code."""
 
@@ -228,6 +242,7 @@ class CheckpointSaveError(CheckpointError):
         checkpoint: the checkpoint, where it could not be encoded.
         blob: the encoded checkpoint, where it could not be stored.
         header: the header of the blob that was to be stored.
+        seen: the version that the run had seen under the id (``None`` for nothing), where the store can compare and set.
         result: what the run returned, where it had finished and only the mark of that could not be stored.
     """
 
@@ -241,6 +256,7 @@ class CheckpointSaveError(CheckpointError):
         checkpoint: Checkpoint | None = None,
         blob: bytes | None = None,
         header: Header | None = None,
+        seen: tuple[str | None] | None = None,
         result: Any = None,
     ) -> None:
         super().__init__(message, checkpoint_id=checkpoint_id)
@@ -249,6 +265,7 @@ class CheckpointSaveError(CheckpointError):
         self.checkpoint = checkpoint
         self.blob = blob
         self.header = header
+        self.seen = seen
         self.result = result
 
 

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, RunNodes, SetBlob, Visit
+from blobcp.graph.effects import ANYTHING, Call, DeleteBlob, Effect, Expected, GetBlob, RunNodes, SetBlob, Visit
 from blobcp.graph.node import is_async
 from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
-from blobcp.store import AsyncCheckPointStore, CheckPointStore
+from blobcp.store import AsyncCheckPointStore, CheckPointStore, CheckPointSwapper
 
 __all__ = ["run_async"]
 
@@ -141,12 +141,16 @@ class _Driver:
         finally:
             call.lock.release()
 
-    async def _get(self, get: GetBlob) -> bytes | None:
-        blob: bytes | None = await self._on_store("get", get.checkpoint_id)
-        return blob
+    async def _get(self, get: GetBlob) -> tuple[bytes | None, Expected]:
+        if isinstance(self._store, CheckPointSwapper):
+            return await self._on_store("get_versioned", get.checkpoint_id) or (None, None)
+        return await self._on_store("get", get.checkpoint_id), ANYTHING
 
     async def _set(self, put: SetBlob) -> None:
-        await self._on_store("set", put.checkpoint_id, put.blob)
+        if isinstance(self._store, CheckPointSwapper) and put.expected is not ANYTHING:
+            await self._on_store("set_if", put.checkpoint_id, put.blob, put.expected)
+        else:
+            await self._on_store("set", put.checkpoint_id, put.blob)
 
     async def _delete(self, delete: DeleteBlob) -> None:
         await self._on_store("delete", delete.checkpoint_id)

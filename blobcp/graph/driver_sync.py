@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-from blobcp.graph.effects import Call, DeleteBlob, Effect, GetBlob, RunNodes, SetBlob, Visit
+from blobcp.graph.effects import ANYTHING, Call, DeleteBlob, Effect, Expected, GetBlob, RunNodes, SetBlob, Visit
 from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.scope import running_task
-from blobcp.store import CheckPointDeleter, CheckPointStore
+from blobcp.store import CheckPointDeleter, CheckPointStore, CheckPointSwapper
 
 __all__ = ["run_sync"]
 
@@ -101,13 +101,18 @@ class _Driver:
             if call.lock is not None:
                 call.lock.release()
 
-    def _get(self, get: GetBlob) -> bytes | None:
+    def _get(self, get: GetBlob) -> tuple[bytes | None, Expected]:
         assert self._store is not None
-        return self._store.get(get.checkpoint_id)
+        if isinstance(self._store, CheckPointSwapper):
+            return self._store.get_versioned(get.checkpoint_id) or (None, None)
+        return self._store.get(get.checkpoint_id), ANYTHING
 
     def _set(self, put: SetBlob) -> None:
         assert self._store is not None
-        self._store.set(put.checkpoint_id, put.blob)
+        if isinstance(self._store, CheckPointSwapper) and put.expected is not ANYTHING:
+            self._store.set_if(put.checkpoint_id, put.blob, put.expected)
+        else:
+            self._store.set(put.checkpoint_id, put.blob)
 
     def _delete(self, delete: DeleteBlob) -> None:
         assert isinstance(self._store, CheckPointDeleter)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
 from blobcp.graph.instance import Task
 from blobcp.graph.state import StateLock
 from blobcp.scope import Scope
 
-__all__ = ["Call", "DeleteBlob", "Effect", "GetBlob", "RunNodes", "SetBlob", "Visit"]
+__all__ = ["ANYTHING", "Call", "DeleteBlob", "Effect", "Expected", "GetBlob", "RunNodes", "SetBlob", "Visit"]
 
 
 class Visit:
@@ -41,19 +42,36 @@ class Visit:
         self.error: BaseException | None = None
 
 
+class Anything(Enum):
+    """The type of :data:`ANYTHING`."""
+
+    ANYTHING = "ANYTHING"
+
+
+ANYTHING: Final = Anything.ANYTHING
+"""As what is expected under an id: whatever is there may be replaced."""
+
+Expected = str | None | Anything
+"""What must still be under an id for a write to be right: a version, nothing at all (``None``), or anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class GetBlob:
-    """Read the store; the answer is bytes or ``None``."""
+    """Read the store; the answer is the bytes or ``None``, and what a later write may expect to find there.
+
+    That is anything, where the store can't compare and set.
+    """
 
     checkpoint_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetBlob:
-    """Write the store."""
+    """Write the store, if what is expected is still there."""
 
     checkpoint_id: str
     blob: bytes
+    expected: Expected = ANYTHING
 
 
 @dataclass(frozen=True, slots=True)

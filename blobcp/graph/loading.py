@@ -16,7 +16,7 @@ from blobcp.errors import (
     text_of,
 )
 from blobcp.graph.describe import stored_points
-from blobcp.graph.effects import Effect, GetBlob
+from blobcp.graph.effects import Effect, Expected, GetBlob
 from blobcp.graph.plan import GraphPlan
 from blobcp.graph.session import make_cell
 from blobcp.graph.state_types import StateTypes
@@ -27,21 +27,24 @@ __all__ = ["nothing_to_go_on_with", "pending_points", "read_checkpoint"]
 
 def read_checkpoint(
     checkpoint_id: str, checkpointer: Checkpointer, plan: GraphPlan, types: StateTypes
-) -> Generator[Effect, Any, Loaded | None]:
+) -> Generator[Effect, Any, tuple[Loaded | None, Expected]]:
     """Read and decode what is stored under an id; ``None`` where the store says that there is nothing.
+
+    Returns:
+        What was read, and what a later write may expect to find there.
 
     Raises:
         StoreError: the store could not tell.
         CheckpointError: what is there can't be used by this graph.
     """
     try:
-        blob = yield GetBlob(checkpoint_id)
+        blob, expected = yield GetBlob(checkpoint_id)
     except BlobcpError:
         raise
     except Exception as error:
         raise StoreError(f"the store could not read checkpoint {checkpoint_id!r}: {text_of(error)}") from error
     if blob is None:
-        return None
+        return None, expected
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise StoreError(
             f"the store gave {type(blob).__qualname__} for checkpoint {checkpoint_id!r}; get must return bytes or None"
@@ -55,7 +58,7 @@ def read_checkpoint(
             f"{plan.name!r}; compile with name={loaded.header.graph!r}, or use another id",
             checkpoint_id=checkpoint_id,
         )
-    return loaded
+    return loaded, expected
 
 
 def pending_points(
@@ -66,7 +69,7 @@ def pending_points(
     Raises:
         CheckpointNotFoundError: nothing is stored there.
     """
-    loaded = yield from read_checkpoint(checkpoint_id, checkpointer, plan, types)
+    loaded, _ = yield from read_checkpoint(checkpoint_id, checkpointer, plan, types)
     if loaded is None:
         raise nothing_to_go_on_with(checkpoint_id, finished=False)
     return stored_points(loaded.checkpoint) if loaded.checkpoint else []

@@ -12,14 +12,14 @@ from blobcp.checkpoint import Address, Checkpoint, InterruptState
 from blobcp.checkpointer import Checkpointer, Loaded
 from blobcp.codec import Header, Parent, PendingInterrupt
 from blobcp.codec.envelope import Status
-from blobcp.errors import CheckpointSaveError, OptionError, text_of
-from blobcp.graph.effects import SetBlob
+from blobcp.errors import CheckpointConflictError, CheckpointSaveError, OptionError, text_of
+from blobcp.graph.effects import ANYTHING, Expected, SetBlob
 from blobcp.graph.options import RunOptions
 from blobcp.graph.session import Steps
 from blobcp.points import InterruptInfo, InterruptPoint, Signal, flatten
 from blobcp.scope import Entry
 
-__all__ = ["header_of", "keep_points", "retry_save", "save_stop", "stopped_at"]
+__all__ = ["conflict", "header_of", "keep_points", "retry_save", "save_stop", "stopped_at"]
 
 
 def save_stop(
@@ -29,10 +29,21 @@ def save_stop(
     points: Sequence[InterruptPoint],
     info: InterruptInfo,
     completed: Iterable[str] = (),
+    expected: Expected = ANYTHING,
 ) -> Steps:
-    """Encode a stopped run and store it; ``completed`` are the nodes that could have made what can't be encoded.
+    """Encode a stopped run and store it.
+
+    Args:
+        checkpointer: makes the blob.
+        checkpoint: what is to be stored.
+        header: its header.
+        points: what waits for an answer.
+        info: where the run stands.
+        completed: the nodes that could have made what can't be encoded.
+        expected: what the run has seen under the id.
 
     Raises:
+        CheckpointConflictError: somebody else has moved the checkpoint on.
         CheckpointSaveError: it is not stored; the error holds the checkpoint or the blob, and the points.
     """
     where = f"checkpoint {header.checkpoint_id!r} was not saved ({stopped_at(info)})"
@@ -47,9 +58,12 @@ def save_stop(
             info=info,
             header=header,
             checkpoint=checkpoint,
+            seen=None if expected is ANYTHING else (expected,),
         ) from error
     try:
-        yield SetBlob(header.checkpoint_id, blob)
+        yield SetBlob(header.checkpoint_id, blob, expected)
+    except CheckpointConflictError as error:
+        raise conflict(header.checkpoint_id, f"that it {stopped_at(info)}") from error
     except Exception as error:
         raise CheckpointSaveError(
             f"{where}: {text_of(error)}; app.retry_save(error), or store.set(error.checkpoint_id, error.blob), completes the save",
@@ -58,7 +72,17 @@ def save_stop(
             info=info,
             header=header,
             blob=blob,
+            seen=None if expected is ANYTHING else (expected,),
         ) from error
+
+
+def conflict(checkpoint_id: str, what: str) -> CheckpointConflictError:
+    """Return the error of a run that was overtaken while it ran."""
+    return CheckpointConflictError(
+        f"conflict: checkpoint {checkpoint_id!r} was moved on by somebody else while this run went on from it; {what} is not "
+        "stored. See what is pending there now",
+        checkpoint_id=checkpoint_id,
+    )
 
 
 def _suspects(completed: Iterable[str]) -> str:
@@ -70,17 +94,23 @@ def retry_save(error: CheckpointSaveError, checkpointer: Checkpointer) -> Steps:
     """Complete a save that has failed.
 
     Raises:
+        CheckpointConflictError: somebody else has moved the checkpoint on meanwhile.
         CheckpointSaveError: it failed again.
         OptionError: the error holds nothing that could be stored.
     """
+    expected = ANYTHING if error.seen is None else error.seen[0]
     if error.blob is not None and error.checkpoint_id is not None:
         try:
-            yield SetBlob(error.checkpoint_id, error.blob)
+            yield SetBlob(error.checkpoint_id, error.blob, expected)
+        except CheckpointConflictError as again:
+            raise conflict(error.checkpoint_id, "what the error holds") from again
         except Exception as again:
             error.add_note(f"and again: {text_of(again)}")
             raise error from again
     elif error.checkpoint is not None and error.header is not None and error.info is not None:
-        yield from save_stop(checkpointer, error.checkpoint, error.header, error.interrupts, error.info)
+        yield from save_stop(
+            checkpointer, error.checkpoint, error.header, error.interrupts, error.info, expected=expected
+        )
     else:
         raise OptionError("the error holds neither a blob nor a checkpoint, so there is nothing to store")
 

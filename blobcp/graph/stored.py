@@ -15,17 +15,24 @@ from blobcp.checkpoint import Address, Checkpoint
 from blobcp.checkpointer import Checkpointer, Loaded
 from blobcp.codec import Header
 from blobcp.codec.envelope import Status
-from blobcp.errors import CheckpointSaveError, Interrupted, OptionError, SerializationError, text_of
+from blobcp.errors import (
+    CheckpointConflictError,
+    CheckpointSaveError,
+    Interrupted,
+    OptionError,
+    SerializationError,
+    text_of,
+)
 from blobcp.graph.answers import answered_before, expects_answers, graph_states, rebase, resumption_of
 from blobcp.graph.describe import describe
-from blobcp.graph.effects import DeleteBlob, Effect, SetBlob
+from blobcp.graph.effects import ANYTHING, DeleteBlob, Effect, Expected, SetBlob
 from blobcp.graph.instance import GraphRun
 from blobcp.graph.loading import nothing_to_go_on_with, read_checkpoint
 from blobcp.graph.options import RunOptions
 from blobcp.graph.plan import GraphPlan
 from blobcp.graph.restore import Restorer
 from blobcp.graph.run import Finished, Machine, Paused
-from blobcp.graph.saving import header_of, keep_points, save_stop, stopped_at
+from blobcp.graph.saving import conflict, header_of, keep_points, save_stop, stopped_at
 from blobcp.graph.session import Session, Steps, make_cell
 from blobcp.graph.state_types import StateTypes
 from blobcp.points import InterruptPoint, Signal, points_of
@@ -66,6 +73,7 @@ class StoredRun:
         self._host = host
         self._address = (host.address if host else Address()).child("runnable", plan.name)
         self._loaded: Loaded | None = None
+        self._expected: Expected = ANYTHING
 
     def steps(self, value: Any) -> Steps:
         """Run from the input, or from what is stored; returns the graph's output.
@@ -97,7 +105,9 @@ class StoredRun:
         options = self._options
         if options.read_id is None:
             return None
-        self._loaded = yield from read_checkpoint(options.read_id, self._checkpointer, self._plan, self._types)
+        self._loaded, seen = yield from read_checkpoint(options.read_id, self._checkpointer, self._plan, self._types)
+        if not options.forks:
+            self._expected = seen
         if self._loaded is not None and self._loaded.checkpoint is not None:
             return self._loaded.checkpoint
         if options.needs_checkpoint or expects_answers(options.read_id, self._hosted):
@@ -172,13 +182,19 @@ class StoredRun:
                 entry.handed_on = False
         mark = self._checkpointer.mark(self._header(machine, write_id, "done"))
         try:
-            yield DeleteBlob(write_id) if self._when_done == "delete" else SetBlob(write_id, mark)
+            if self._when_done == "mark" or self._expected is not ANYTHING:
+                yield SetBlob(write_id, mark, self._expected)
+            if self._when_done == "delete":
+                yield DeleteBlob(write_id)
+        except CheckpointConflictError as error:
+            raise conflict(write_id, "that it finished") from error
         except Exception as error:
             raise CheckpointSaveError(
                 f"the run finished, and that was not saved under checkpoint {write_id!r}: {text_of(error)}; the result is in "
                 "error.result. Do not resume what is stored there; app.retry_save(error) marks it as finished",
                 checkpoint_id=write_id,
                 blob=mark,
+                seen=None if self._expected is ANYTHING else (self._expected,),
                 result=value,
             ) from error
 
@@ -199,7 +215,7 @@ class StoredRun:
             keep_points(checkpoint, signal, [*session.answered, *untaken])
             header = self._header(machine, write_id, "interrupted", points)
             completed = machine.root.all_completed()
-            yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed)
+            yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed, self._expected)
         elif self._host is not None:
             self._host.raised.append(signal)
         where = f"; checkpoint {write_id!r}" if write_id is not None else "; not stored, since it has no checkpoint id"

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from blobcp.errors import InvalidCheckpointIdError, StoreError
+from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 from blobcp.stores import MapStore
 
@@ -28,13 +28,52 @@ def test_says_that_it_does_not_block() -> None:
     assert MapStore.blocking is False
 
 
-def test_offers_delete_and_list_only() -> None:
+def test_offers_all_but_expiry() -> None:
     """The powers that it has can be found by looking at it."""
     store = MapStore()
 
     powers = (CheckPointDeleter, CheckPointLister, CheckPointSwapper, CheckPointExpirer)
 
-    assert [isinstance(store, power) for power in powers] == [True, True, False, False]
+    assert [isinstance(store, power) for power in powers] == [True, True, True, False]
+
+
+def test_compare_and_set() -> None:
+    """A conditional write replaces only what the caller has seen, and otherwise changes nothing."""
+    store = MapStore()
+    first = store.set_if("a", b"1", None)
+    second = store.set_if("a", b"2", first)
+
+    for version in (None, first):
+        with pytest.raises(CheckpointConflictError, match=r"conflict.*'a'"):
+            store.set_if("a", b"3", version)
+    assert store.get_versioned("a") == (b"2", second)
+    store.set("a", b"2")
+    assert store.get_versioned("a") != (b"2", second)  # equal bytes of another writer are not what was seen
+    store.delete("a")
+    assert store.get_versioned("a") is None
+    assert store.set_if("a", b"4", None) not in (first, second)
+
+
+def test_one_of_many_conditional_writers_wins() -> None:
+    """Of 16 threads that write what they have read, exactly one wins, 50 times."""
+    store = MapStore()
+    for number in range(50):
+        seen = store.get_versioned("a")
+        version = seen[1] if seen else None
+        start = threading.Barrier(16)
+
+        def write(name: int, version: str | None = version, start: threading.Barrier = start) -> int | None:
+            start.wait(30)
+            try:
+                store.set_if("a", b"%d" % name, version)
+            except CheckpointConflictError:
+                return None
+            return name
+
+        with ThreadPoolExecutor(16) as pool:
+            won = [name for name in pool.map(write, range(16)) if name is not None]
+        assert len(won) == 1, number
+        assert store.get("a") == b"%d" % won[0]
 
 
 @pytest.mark.parametrize("kind", [bytearray, memoryview])
