@@ -70,11 +70,31 @@ class Parked:
 
 
 class GraphRun:
-    """One graph instance of a run."""
+    """One graph instance of a run.
+
+    Args:
+        plan: the compiled graph.
+        frame: what its nodes see of the run.
+        parent: the task of the node that it is nested in; ``None`` for the root graph.
+
+    Attributes:
+        path: the node keys on the way to it.
+        channels: what waits for each node and for END.
+        running: the tasks under way, by node.
+        ready: tasks that have taken their values and were not started: the run halts, or was just loaded.
+        stopped: nodes that stopped by themselves, with what they asked.
+        parked: nodes that had stopped earlier and are not asked to run again.
+        children: the nested graphs that are inside, by node.
+        before_hits: ready nodes that the run stops before.
+        after_hits: finished nodes that the run stops after, in the order in which they finished.
+        last_completed: the nodes that finished since tasks were last started.
+        completed: all nodes that finished in this run.
+        steps: how often tasks were started.
+    """
 
     __slots__ = (
-        "_touched", "after_hits", "before_hits", "channels", "children", "completed", "frame", "last_completed", "parent", "parked",
-        "path", "plan", "ready", "running", "steps", "stopped",
+        "_touched", "after_hits", "before_hits", "channels", "children", "completed", "frame", "last_completed",
+        "parent", "parked", "path", "plan", "ready", "running", "steps", "stopped",
     )  # fmt: skip
 
     def __init__(self, plan: GraphPlan, frame: Frame, parent: Task | None) -> None:
