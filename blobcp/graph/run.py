@@ -67,7 +67,7 @@ class Machine:
         self._errors: list[tuple[tuple[int, ...], RunError]] = []
 
     def take(self) -> list[Task]:
-        """Return the tasks to start now, in order; each must be reported once, by one of the three methods below."""
+        """Return the tasks to start now, in order; each is then finished, interrupted, failed, dropped or entered, once."""
         tasks, self._outbox = self._outbox, []
         self._in_hand += len(tasks)
         return tasks
