@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from blobcp.codec.conforms import can_meet, conforms, shallow_checker
 from blobcp.codec.envelope import Envelope, Header, Parent, PendingInterrupt, digest_of, read_header
+from blobcp.codec.keys import KeyRing
 from blobcp.codec.registry import (
     Registry,
     default_registry,
@@ -21,6 +22,7 @@ from blobcp.codec.serializer import MsgpackSerializer, Serializer
 __all__ = [
     "Envelope",
     "Header",
+    "KeyRing",
     "MsgpackSerializer",
     "Parent",
     "PendingInterrupt",

@@ -1,104 +1,107 @@
-"""The frame round a body: one blob, with a small readable header in front and a digest behind.
+"""The envelope round a body: one blob, with a small readable header in front, a digest behind, and a seal where wanted.
 
-The frame knows nothing of serializers, graphs or stores. All numbers are big-endian::
+The envelope knows nothing of serializers, graphs or stores. It decides in which order a body is sealed and opened, what
+is demanded of a blob; ``frame``, ``header``, ``compression`` and ``keys`` do the work, ``problems`` words what is wrong.
 
-    magic "BCP1" | flags u8 | header length u32 | body length u64 | header | body | blake2b-256 of all before it
-
-The checks run in this order, so that no byte is trusted before it was looked at: size and magic, format version,
-flags, lengths against the real size and the limits, digest, header.
+Writing: compress, encrypt, sign, digest. Reading goes the other way, so that no byte is trusted before it was looked
+at: size and magic, format version, flags, lengths against the real size and the limits, digest, header, keys,
+checkpoint id, decompression. ``docs/blob-format.md`` has the format to the byte.
 """
 
 from __future__ import annotations
 
-import struct
-from datetime import UTC, datetime
-from hashlib import blake2b
-from typing import Literal
-
-import msgspec
-
-from blobcp.errors import CheckpointCorruptError, CheckpointError, CheckpointVersionError
+from blobcp.codec.compression import COMPRESSION_FLAGS, Compression, compress, decompress, need_library
+from blobcp.codec.frame import (
+    DIGEST_SIZE,
+    ENCRYPTED,
+    MAGIC,
+    SIGNED,
+    ZLIB,
+    ZSTD,
+    Blob,
+    Damage,
+    Frame,
+    LibraryMissing,
+    check_start,
+    frame_start,
+    join_frame,
+    split_frame,
+)
+from blobcp.codec.header import (
+    Header,
+    Parent,
+    PendingInterrupt,
+    Seal,
+    Status,
+    decode_header,
+    encode_header,
+    seal_of,
+)
+from blobcp.codec.keys import ENCRYPTION_OVERHEAD, MAX_ENCRYPTED, Key, KeyRing, need_cryptography
+from blobcp.codec.problems import check_limit, name_of, naming
+from blobcp.errors import CheckpointCorruptError, CheckpointKeyError, OptionError
 
 __all__ = ["MAGIC", "Envelope", "Header", "Parent", "PendingInterrupt", "Status", "digest_of", "read_header"]
-
-MAGIC = b"BCP1"
-"""The first bytes of every blob; the last of them is the format version."""
-
-Status = Literal["running", "interrupted", "failed", "done"]
-
-_DIGEST_SIZE = 32
-_FRAME = struct.Struct(">4sBIQ")
-_KNOWN_FLAGS = 0
-_ADVICE = "restore the blob from a backup, or start a new run under this id"
-
-Blob = bytes | bytearray | memoryview
-
-
-class Parent(msgspec.Struct, frozen=True):
-    """The blob that this one continues: the id it was stored under and its digest in hex."""
-
-    id: str
-    digest: str
-
-
-class PendingInterrupt(msgspec.Struct, frozen=True):
-    """An interrupt point that waits for an answer: its id and the text of its address."""
-
-    id: str
-    address: str
-
-
-class Header(msgspec.Struct, kw_only=True, frozen=True):
-    """What can be known of a blob without its body. Fields that a later release adds are ignored here.
-
-    Attributes:
-        serializer: the name of the serializer that wrote the body.
-        state_version: the version of the user's state schema.
-        graph: the name of the graph.
-        checkpoint_id: the id that the blob was sealed for.
-        parent: the blob that this one continues.
-        run_id: the run that wrote it.
-        step: how many steps that run had done.
-        created_at: when it was written; stored in UTC.
-        status: what became of the run.
-        pending: the interrupt points that wait for an answer.
-    """
-
-    serializer: str = "msgpack"
-    state_version: int = 0
-    graph: str = ""
-    checkpoint_id: str
-    parent: Parent | None = None
-    run_id: str = ""
-    step: int = 0
-    created_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
-    status: Status = "running"
-    pending: list[PendingInterrupt] = []
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Header)
 
 
 class Envelope:
     """Put a header and a body into one blob, and take them out again.
 
-    >>> envelope = Envelope()
+    What an envelope seals with, it insists on: one with ``keys`` reads encrypted blobs only, one with ``sign`` signed
+    ones only, so that nobody can put a plain blob in the place of a sealed one. An envelope without them reads plain
+    blobs only. Compressed or not, it reads either.
+
+    >>> envelope = Envelope(compression="zlib", sign=KeyRing({"2026-11": bytes(32)}))
     >>> blob = envelope.seal(Header(checkpoint_id="order-7", status="interrupted"), b"the body")
     >>> header, body = envelope.open(blob, checkpoint_id="order-7")
     >>> header.status, bytes(body)
     ('interrupted', b'the body')
     """
 
-    def __init__(self, *, max_header_bytes: int = 1 << 20, max_body_bytes: int = 1 << 32) -> None:
-        """Set the limits, which hold for writing and reading.
+    def __init__(
+        self,
+        *,
+        compression: Compression | None = None,
+        keys: KeyRing | None = None,
+        sign: KeyRing | None = None,
+        accept_plain: bool = False,
+        max_header_bytes: int = 1 << 20,
+        max_body_bytes: int = 1 << 32,
+        max_decompressed_bytes: int = 1 << 30,
+    ) -> None:
+        """Say how to seal; the limits hold for writing and reading.
 
         Args:
+            compression: ``"zlib"`` or ``"zstd"`` (extra ``zstd``); a body that it does not make smaller is left as it is.
+            keys: encrypts bodies with AES-256-GCM (extra ``crypto``), which also vouches for the header.
+            sign: signs blobs, header and body, with keyed blake2b.
+            accept_plain: whether blobs that are not encrypted or signed are read all the same. For the time in which
+                old blobs are being replaced: whoever can write to the store can then write any blob.
             max_header_bytes: the longest header, in bytes.
-            max_body_bytes: the longest body, in bytes.
+            max_body_bytes: the longest body as it is stored, in bytes.
+            max_decompressed_bytes: the longest body that is compressed or decompressed, in bytes.
+
+        Raises:
+            OptionError: there is no such compression, or a library is not installed.
         """
+        if compression is not None and compression not in COMPRESSION_FLAGS:
+            raise OptionError(
+                f"there is no compression {compression!r}; choose among {list(COMPRESSION_FLAGS)} and None"
+            )
+        try:
+            if compression:
+                need_library(compression)
+            if keys:
+                need_cryptography()
+        except LibraryMissing as missing:
+            raise OptionError(f"the envelope needs {missing}") from missing
         self.max_header_bytes = max_header_bytes
         self.max_body_bytes = max_body_bytes
+        self.max_decompressed_bytes = max_decompressed_bytes
+        self._compression = compression
+        self._keys = keys
+        self._sign = sign
+        self._accept_plain = accept_plain
 
     def seal(self, header: Header, body: Blob) -> bytes:
         """Return header and body as one blob.
@@ -110,22 +113,17 @@ class Envelope:
         Raises:
             CheckpointError: the header can't be written, or header or body are over the limit.
         """
-        head = _encode_header(header)
-        for part, size, limit in (
-            ("header", len(head), self.max_header_bytes),
-            ("body", len(body), self.max_body_bytes),
-        ):
-            if size > limit:
-                raise CheckpointError(
-                    f"the checkpoint {header.checkpoint_id!r} can't be stored: its {part} takes {size} bytes and the "
-                    f"limit is {limit}; store less, or raise max_{part}_bytes of the envelope",
-                    checkpoint_id=header.checkpoint_id,
-                )
-        frame = _FRAME.pack(MAGIC, 0, len(head), len(body))
-        digest = blake2b(frame, digest_size=_DIGEST_SIZE)
-        digest.update(head)
-        digest.update(body)
-        return b"".join((frame, head, body, digest.digest()))
+        flags, size, stored = self._compressed(header, body)
+        key = self._keys.current if self._keys else None
+        signer = self._sign.current if self._sign else None
+        seal = Seal(size=size, key=key.id if key else "", signer=signer.id if signer else "")
+        head = encode_header(header, seal)
+        stored_size = len(stored) + (ENCRYPTION_OVERHEAD if key else 0)
+        check_limit(header.checkpoint_id, "header", len(head), self.max_header_bytes, "max_header_bytes")
+        check_limit(header.checkpoint_id, "body", stored_size, self.max_body_bytes, "max_body_bytes")
+        flags |= (ENCRYPTED if key else 0) | (SIGNED if signer else 0)
+        start = frame_start(flags, head, stored_size)
+        return join_frame(start, _encrypted(header, key, stored, start), signer.sign if signer else None)
 
     def open(self, blob: Blob, *, checkpoint_id: str) -> tuple[Header, memoryview]:
         """Check a blob and return its header and a view of its body.
@@ -136,20 +134,28 @@ class Envelope:
 
         Raises:
             CheckpointCorruptError: the bytes are foreign, truncated, changed, over a limit, or sealed for another id.
-            CheckpointVersionError: the blob was written by a newer format.
+            CheckpointKeyError: it is sealed with a key that is not here, or lacks a seal that is demanded.
+            CheckpointVersionError: it was written by a newer format.
+            CheckpointError: it is compressed by a library that is not installed.
         """
-        head, body = self._split(blob, checkpoint_id)
-        header = _decode_header(head, checkpoint_id)
-        if header.checkpoint_id != checkpoint_id:
-            raise CheckpointCorruptError(
-                f"the checkpoint {checkpoint_id!r} is corrupt: its blob was copied by hand from "
-                f"{header.checkpoint_id!r}; copy or fork it with blobcp, which seals it anew",
-                checkpoint_id=checkpoint_id,
-            )
-        return header, body
+        with naming(checkpoint_id):
+            frame = self._split(blob)
+            header = decode_header(frame.header)
+            seal = seal_of(frame)
+            body = self._authenticated(frame, seal, checkpoint_id, to_open=True)
+            if header.checkpoint_id != checkpoint_id:
+                raise CheckpointCorruptError(
+                    f"the checkpoint {checkpoint_id!r} is corrupt: its blob was copied by hand from "
+                    f"{header.checkpoint_id!r}; copy or fork it with blobcp, which seals it anew",
+                    checkpoint_id=checkpoint_id,
+                )
+            return header, self._decompressed(frame.flags, body, seal.size)
 
     def read_header(self, blob: Blob, *, checkpoint_id: str | None = None) -> Header:
-        """Check frame and digest and return the header; the body is not decoded.
+        """Check a blob and return its header; the body is not decompressed or decoded.
+
+        An envelope with keys checks and demands what it has keys for, as `open` does. One without checks the digest
+        alone: it reads the header of any blob, and can't tell who wrote it.
 
         Args:
             blob: what the store gave.
@@ -157,37 +163,93 @@ class Envelope:
 
         Raises:
             CheckpointCorruptError: the bytes are foreign, truncated, changed or over a limit.
-            CheckpointVersionError: the blob was written by a newer format.
+            CheckpointKeyError: it is sealed with a key that is not in the ring, or lacks a seal that is demanded.
+            CheckpointVersionError: it was written by a newer format.
         """
-        head, _ = self._split(blob, checkpoint_id)
-        return _decode_header(head, checkpoint_id)
+        with naming(checkpoint_id):
+            frame = self._split(blob)
+            header = decode_header(frame.header)
+            self._authenticated(frame, seal_of(frame), checkpoint_id, to_open=False)
+            return header
 
-    def _split(self, blob: Blob, checkpoint_id: str | None) -> tuple[memoryview, memoryview]:
-        view = memoryview(blob)
-        problem = _problem_of_start(view)
-        if problem:
-            raise _corrupt(checkpoint_id, problem)
-        _check_version(view, checkpoint_id)
-        _, _, head_size, body_size = _FRAME.unpack_from(view)
-        problem = self._problem_of_sizes(len(view), head_size, body_size)
-        if problem:
-            raise _corrupt(checkpoint_id, problem)
-        end = len(view) - _DIGEST_SIZE
-        if blake2b(view[:end], digest_size=_DIGEST_SIZE).digest() != view[end:]:
-            raise _corrupt(checkpoint_id, "its digest does not fit its content, so bytes were changed")
-        middle = _FRAME.size + head_size
-        return view[_FRAME.size : middle], view[middle:end]
+    def reseal(self, blob: Blob, *, checkpoint_id: str, header: Header | None = None) -> bytes:
+        """Open a blob and seal its body anew: under another header for a copy or a fork, or with the current keys.
 
-    def _problem_of_sizes(self, size: int, head_size: int, body_size: int) -> str | None:
-        if head_size > self.max_header_bytes:
-            return f"it announces a header of {head_size} bytes and the limit is {self.max_header_bytes}"
-        if body_size > self.max_body_bytes:
-            return f"it announces a body of {body_size} bytes and the limit is {self.max_body_bytes}"
-        expected = _FRAME.size + head_size + body_size + _DIGEST_SIZE
-        if size < expected:
-            return f"it is truncated to {size} of {expected} bytes"
-        if size > expected:
-            return f"{size - expected} bytes follow its end"
+        Args:
+            blob: what the store gave.
+            checkpoint_id: the id that it was asked for under.
+            header: the new header; that of the blob by default.
+
+        Raises:
+            CheckpointError: as by `open` and `seal`.
+        """
+        found, body = self.open(blob, checkpoint_id=checkpoint_id)
+        return self.seal(header or found, body)
+
+    def _split(self, blob: Blob) -> Frame:
+        return split_frame(blob, max_header_bytes=self.max_header_bytes, max_body_bytes=self.max_body_bytes)
+
+    def _compressed(self, header: Header, body: Blob) -> tuple[int, int, Blob]:
+        """Return the flag of the compression, the size before it, and the body after it."""
+        if self._compression is None or not len(body):
+            return 0, 0, body
+        limit = self.max_decompressed_bytes
+        check_limit(header.checkpoint_id, "body before compression", len(body), limit, "max_decompressed_bytes")
+        compressed = compress(self._compression, body)
+        if len(compressed) >= len(body):
+            return 0, 0, body
+        return COMPRESSION_FLAGS[self._compression], len(body), compressed
+
+    def _decompressed(self, flags: int, body: memoryview, size: int) -> memoryview:
+        if not flags & (ZLIB | ZSTD):
+            return body
+        if size > self.max_decompressed_bytes:
+            raise Damage(
+                f"it announces {size} bytes after decompression and the limit is {self.max_decompressed_bytes} (if it is "
+                "yours, raise max_decompressed_bytes of the envelope)"
+            )
+        return decompress(flags, body, size)
+
+    def _authenticated(self, frame: Frame, seal: Seal, checkpoint_id: str | None, *, to_open: bool) -> memoryview:
+        """Check signature and encryption, where they are there or demanded; return the body, decrypted.
+
+        Where only the header is read, what there are no keys for is left unchecked.
+        """
+        body = frame.body
+        if self._sign or to_open:
+            signer = self._key_for(frame, SIGNED, self._sign, seal.signer, checkpoint_id)
+            if signer and not signer.has_signed(frame.signed, frame.signature):
+                raise Damage(
+                    f"its digest fits and its signature by key {signer.id!r} does not, so either somebody changed it or "
+                    f"{signer.id!r} is another key here than where it was written"
+                )
+        if self._keys or to_open:
+            key = self._key_for(frame, ENCRYPTED, self._keys, seal.key, checkpoint_id)
+            if key:
+                body = memoryview(key.decrypt(body, frame.start))
+        return body
+
+    def _key_for(self, frame: Frame, flag: int, ring: KeyRing | None, id: str, checkpoint_id: str | None) -> Key | None:
+        """Return the key that a blob is signed or encrypted with; ``None`` if it is not, and need not be."""
+        done, option = ("signed", "sign") if flag == SIGNED else ("encrypted", "keys")
+        if frame.flags & flag:
+            key = ring.get(id) if ring else None
+            if key is None:
+                lack = f"{ring!r} does not have it" if ring else "the envelope has none"
+                raise CheckpointKeyError(
+                    f"{name_of(checkpoint_id)} is {done} with key {id!r} and {lack}; add it to the ring that is given "
+                    f"as Envelope({option}=...)",
+                    checkpoint_id=checkpoint_id,
+                    key_id=id,
+                )
+            return key
+        if ring and not self._accept_plain:
+            raise CheckpointKeyError(
+                f"{name_of(checkpoint_id)} is not {done}, which is not allowed by Envelope({option}=...): anybody who can "
+                "write to the store could have written it; if it is from before there were keys, read it with "
+                "accept_plain=True and reseal it",
+                checkpoint_id=checkpoint_id,
+            )
         return None
 
 
@@ -195,7 +257,9 @@ _default = Envelope()
 
 
 def read_header(blob: Blob, *, checkpoint_id: str | None = None) -> Header:
-    """Return the header of a blob after checking frame and digest; needs none of the user's classes.
+    """Return the header of a blob after checking frame and digest; needs none of the user's classes and no key.
+
+    Whoever can write to the store can write a header with a right digest. `Envelope.read_header` with the keys tells.
 
     Args:
         blob: what the store gave.
@@ -214,67 +278,15 @@ def digest_of(blob: Blob) -> str:
     Raises:
         CheckpointCorruptError: the bytes are too few to be a blob.
     """
-    view = memoryview(blob)
-    problem = _problem_of_start(view)
-    if problem:
-        raise _corrupt(None, problem)
-    return bytes(view[-_DIGEST_SIZE:]).hex()
+    with naming(None):
+        view = memoryview(blob)
+        check_start(view)
+        return bytes(view[-DIGEST_SIZE:]).hex()
 
 
-def _problem_of_start(view: memoryview) -> str | None:
-    if not len(view):
-        return "it is empty"
-    if view[:3] != MAGIC[: min(3, len(view))]:
-        return "it does not begin like a blob of blobcp"
-    if len(view) < _FRAME.size + _DIGEST_SIZE:
-        return f"it is truncated to {len(view)} bytes"
-    return None
-
-
-def _check_version(view: memoryview, checkpoint_id: str | None) -> None:
-    found, flags = bytes(view[3:4]), view[4]
-    name = _name_of(checkpoint_id)
-    if found != MAGIC[3:]:
-        if not found.isdigit():
-            raise _corrupt(checkpoint_id, "it does not begin like a blob of blobcp")
-        raise CheckpointVersionError(
-            f"{name} was written in format version {found.decode()}, and this release of blobcp reads version "
-            f"{MAGIC[3:].decode()}; upgrade blobcp to read it",
-            checkpoint_id=checkpoint_id,
-        )
-    if flags & ~_KNOWN_FLAGS:
-        raise CheckpointVersionError(
-            f"{name} uses features of the format (flags 0x{flags:02x}) that this release of blobcp does not know; "
-            "upgrade blobcp to read it, or, if no newer release is in use, take it as corrupt and restore a backup",
-            checkpoint_id=checkpoint_id,
-        )
-
-
-def _encode_header(header: Header) -> bytes:
-    created = header.created_at
-    utc = created.replace(tzinfo=UTC) if created.tzinfo is None else created.astimezone(UTC)
-    try:
-        return _encoder.encode(msgspec.structs.replace(header, created_at=utc))
-    except (TypeError, ValueError, OverflowError) as problem:
-        raise CheckpointError(
-            f"the header of the checkpoint {header.checkpoint_id!r} can't be written: {problem}; "
-            "give each field a value of its declared type",
-            checkpoint_id=header.checkpoint_id,
-        ) from problem
-
-
-def _decode_header(head: memoryview, checkpoint_id: str | None) -> Header:
-    try:
-        return _decoder.decode(head)
-    except (msgspec.MsgspecError, ValueError, RecursionError, MemoryError) as problem:
-        raise _corrupt(checkpoint_id, f"its header can't be read ({problem})") from problem
-
-
-def _name_of(checkpoint_id: str | None) -> str:
-    return "the blob" if checkpoint_id is None else f"the checkpoint {checkpoint_id!r}"
-
-
-def _corrupt(checkpoint_id: str | None, problem: str) -> CheckpointCorruptError:
-    return CheckpointCorruptError(
-        f"{_name_of(checkpoint_id)} is corrupt: {problem}; {_ADVICE}", checkpoint_id=checkpoint_id
-    )
+def _encrypted(header: Header, key: Key | None, body: Blob, start: bytes) -> tuple[Blob, ...]:
+    """Return the pieces of the body as they are stored."""
+    if key is None:
+        return (body,)
+    check_limit(header.checkpoint_id, "body before encryption", len(body), MAX_ENCRYPTED)
+    return key.encrypt(body, start)

@@ -160,7 +160,7 @@ def test_a_newer_format_is_refused_before_anything_else() -> None:
     assert ID in str(caught.value)
 
 
-@pytest.mark.parametrize("flag", [1, 2, 128])
+@pytest.mark.parametrize("flag", [16, 32, 64, 128, 255])
 def test_unknown_flags_are_of_a_newer_release(flag: int) -> None:
     """A flag that we do not know means that the body can't be read as it is."""
     with pytest.raises(CheckpointVersionError, match="flags"):
