@@ -6,9 +6,10 @@ puts a readable header in front and a digest behind. Imports errors, the store's
 
 from __future__ import annotations
 
-from blobcp.codec.conforms import can_meet, conforms, shallow_checker
+from blobcp.codec.conforms import conforms, shallow_checker
 from blobcp.codec.envelope import Envelope, Header, Parent, PendingInterrupt, digest_of, read_header
 from blobcp.codec.keys import KeyRing
+from blobcp.codec.meeting import can_meet
 from blobcp.codec.registry import (
     Registry,
     default_registry,

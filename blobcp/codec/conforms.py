@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import collections.abc
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from blobcp.codec.hints import alias_value, hints_of, is_alias, is_union, same_definition, unwrapped
 
-__all__ = ["Check", "can_meet", "check_of", "conforms", "describe", "shallow_checker"]
+__all__ = ["PROMOTIONS", "Check", "accepts_all", "all_test", "check_of", "conforms", "describe", "shallow_checker"]
 
 Test = Callable[[Any], bool]
 
-_PROMOTIONS: dict[type[Any], tuple[type[Any], ...]] = {
+PROMOTIONS: dict[type[Any], tuple[type[Any], ...]] = {
     float: (float, int),
     complex: (complex, float, int),
     bytes: (bytes, bytearray, memoryview),
 }
+"""What an annotation accepts beside its own class."""
+
 _ACCEPTING_ALL: tuple[object, ...] = (object, Any, collections.abc.Callable)
 _SEQUENCES = (list, tuple, set, frozenset, collections.deque)
 
@@ -34,10 +37,12 @@ class Check(NamedTuple):
     Attributes:
         by_type: what the value's class alone says: yes, no, or ``None`` for "look at the value".
         test: what the value says.
+        of_all: what many values say, if asking them together is cheaper; they are of classes that decide nothing.
     """
 
     by_type: Callable[[type[Any]], bool | None]
     test: Test
+    of_all: Test | None = None
 
 
 def conforms(value: Any, annotation: Any) -> bool:
@@ -65,18 +70,6 @@ def shallow_checker(annotation: Any) -> Test | None:
     """
     check = _cached(annotation, False)
     return check.test if check else None
-
-
-def can_meet(produced: Any, consumed: Any) -> bool:
-    """Tell whether a value of one annotated type may be of the other one; ``False`` only where that is impossible.
-
-    >>> can_meet(int, float), can_meet(int | None, str | None), can_meet(int, str)
-    (True, True, False)
-    """
-    given, wanted = _classes_of(produced), _classes_of(consumed)
-    if given is None or wanted is None:
-        return True
-    return any(_related(one, other) for one in given for other in wanted)
 
 
 def describe(value: Any) -> str:
@@ -112,20 +105,21 @@ def _compiled(annotation: Any, deep: bool) -> Check | None:
     if typing.is_typeddict(annotation) or typing.is_typeddict(origin):
         return _typed_dict(origin or annotation, deep)
     cls = origin or annotation
-    if not isinstance(cls, type) or _accepts_all(cls):
+    if not isinstance(cls, type) or accepts_all(cls):
         return None
     arguments = typing.get_args(annotation)
     is_empty_tuple = cls is tuple and hasattr(annotation, "__args__")
     inner = _inner_test(cls, arguments) if deep and (arguments or is_empty_tuple) else None
-    return _instance(cls, inner)
+    return _instance(cls, *inner) if isinstance(inner, tuple) else _instance(cls, inner)
 
 
-def _accepts_all(cls: type[Any]) -> bool:
+def accepts_all(cls: type[Any]) -> bool:
+    """Tell whether a class accepts everything as an annotation."""
     return cls in _ACCEPTING_ALL or bool(getattr(cls, "_is_protocol", False))
 
 
-def _instance(cls: type[Any], inner: Test | None) -> Check | None:
-    accepted = _PROMOTIONS.get(cls, (cls,))
+def _instance(cls: type[Any], inner: Test | None, inner_of_all: Test | None = None) -> Check | None:
+    accepted = PROMOTIONS.get(cls, (cls,))
     try:
         issubclass(int, accepted)
     except TypeError:  # a class that refuses the question
@@ -139,7 +133,7 @@ def _instance(cls: type[Any], inner: Test | None) -> Check | None:
 
     if inner is None:
         return Check(by_type, lambda value: is_one(type(value)))
-    return Check(by_type, lambda value: is_one(type(value)) and inner(value))
+    return Check(by_type, lambda value: is_one(type(value)) and inner(value), inner_of_all)
 
 
 def _was_defined_again(found: type[Any], cls: type[Any]) -> bool:
@@ -191,8 +185,8 @@ def _lazy(alias: Any, deep: bool) -> Check:
     return Check(lambda cls: None, test)
 
 
-def _inner_test(cls: type[Any], arguments: tuple[Any, ...]) -> Test | None:
-    """Return the test of what a container holds; only built-in containers are looked into."""
+def _inner_test(cls: type[Any], arguments: tuple[Any, ...]) -> Test | tuple[Test, Test] | None:
+    """Return the test of what a container holds, maybe with one for many; only built-in containers are looked into."""
     if issubclass(cls, tuple):
         return _tuple_test(arguments) if cls is tuple else None
     if issubclass(cls, collections.Counter):
@@ -204,46 +198,59 @@ def _inner_test(cls: type[Any], arguments: tuple[Any, ...]) -> Test | None:
     return None
 
 
-def _each_test(annotation: Any) -> Test | None:
+def _each_test(annotation: Any) -> tuple[Test, Test] | None:
     check = check_of(annotation)
     if check is None:
         return None
-    of_each = _all_test(check)
-    return lambda value: of_each(value) if isinstance(value, _SEQUENCES) else True
+    of_each = all_test(check)
+    return (
+        lambda value: of_each(value) if isinstance(value, _SEQUENCES) else True,
+        lambda values: of_each([item for value in values if isinstance(value, _SEQUENCES) for item in value]),
+    )
 
 
-def _all_test(check: Check) -> Callable[[Iterable[Any]], bool]:
+def all_test(check: Check) -> Callable[[Collection[Any]], bool]:
     """Test many values; one look at the set of their classes is enough where the class decides."""
-    by_type, test = check
+    by_type, test, of_all = check
 
-    def test_all(values: Iterable[Any]) -> bool:
+    def test_all(values: Collection[Any]) -> bool:
         undecided = False
         for cls in set(map(type, values)):
             verdict = by_type(cls)
             if verdict is False:
                 return False
             undecided = undecided or verdict is None
-        return not undecided or all(map(test, values))
+        if undecided:
+            return of_all(values) if of_all else all(map(test, values))
+        return True
 
     return test_all
 
 
-def _mapping_test(key: Any, item: Any) -> Test | None:
+def _mapping_test(key: Any, item: Any) -> tuple[Test, Test] | None:
     key_check, item_check = check_of(key), check_of(item)
-    of_keys = _all_test(key_check) if key_check else None
-    of_items = _all_test(item_check) if item_check else None
-    if of_keys is None and of_items is None:
+    of_keys = all_test(key_check) if key_check else _anything
+    of_items = all_test(item_check) if item_check else _anything
+    if key_check is None and item_check is None:
         return None
 
     def test(value: Any) -> bool:
-        if not isinstance(value, dict):
-            return True
-        return (of_keys is None or of_keys(value)) and (of_items is None or of_items(value.values()))
+        return not isinstance(value, dict) or (of_keys(value) and of_items(value.values()))
 
-    return test
+    def of_all(values: Iterable[Any]) -> bool:
+        dicts = [value for value in values if isinstance(value, dict)]
+        return of_keys(list(chain.from_iterable(dicts))) and (
+            item_check is None or of_items([item for each in dicts for item in each.values()])
+        )
+
+    return test, of_all
 
 
-def _tuple_test(arguments: tuple[Any, ...]) -> Test | None:
+def _anything(values: Collection[Any]) -> bool:
+    return True
+
+
+def _tuple_test(arguments: tuple[Any, ...]) -> Test | tuple[Test, Test] | None:
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return _each_test(arguments[0])
     if any(typing.get_origin(argument) is typing.Unpack or not _plain(argument) for argument in arguments):
@@ -261,29 +268,3 @@ def _tuple_test(arguments: tuple[Any, ...]) -> Test | None:
 def _plain(argument: Any) -> bool:
     """Tell whether a tuple's argument stands for exactly one item."""
     return not isinstance(argument, typing.TypeVarTuple) and not getattr(argument, "__unpacked__", False)
-
-
-def _classes_of(annotation: Any) -> tuple[type[Any], ...] | None:
-    """Return the classes that an annotation may come down to, or ``None`` for any."""
-    annotation = unwrapped(annotation)
-    if is_alias(annotation):
-        return _classes_of(alias_value(annotation))
-    if is_union(annotation):
-        found = [_classes_of(member) for member in annotation.__args__]
-        known = [classes for classes in found if classes is not None]
-        return None if len(known) < len(found) else tuple(cls for classes in known for cls in classes)
-    origin = typing.get_origin(annotation)
-    if origin is Literal:
-        return tuple({type(choice) for choice in annotation.__args__})
-    cls = origin or annotation
-    if typing.is_typeddict(cls):
-        return (dict,)
-    return None if not isinstance(cls, type) or _accepts_all(cls) else (cls,)
-
-
-def _related(one: type[Any], other: type[Any]) -> bool:
-    one_accepts, other_accepts = _PROMOTIONS.get(one, (one,)), _PROMOTIONS.get(other, (other,))
-    try:
-        return issubclass(one, other_accepts) or issubclass(other, one_accepts)
-    except TypeError:  # a class that refuses the question
-        return True

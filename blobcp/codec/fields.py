@@ -6,12 +6,12 @@ Fields are checked on the way out, so that a value which could not be used after
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
-from blobcp.codec.conforms import check_of, describe
+from blobcp.codec.conforms import all_test, check_of, describe
 from blobcp.codec.kinds import FieldSpec, Kind, fields_of, qualified_name
 from blobcp.codec.shape import LoadProblem, Parts, Refusal
+from blobcp.codec.tables import Column, rows_getter
 
 __all__ = ["Fields", "FieldsPlan"]
 
@@ -35,8 +35,9 @@ class FieldsPlan:
         self.names = tuple(spec.name for spec in self.specs)
         self.known = frozenset(self.names)
         self._checks = [None if kind is Kind.MODEL else check_of(spec.annotation) for spec in self.specs]
+        self._tests = [check and all_test(check) for check in self._checks]
         self._pending: dict[tuple[type[Any], ...], Pending] = {}
-        self._get = _getter(self.names)
+        self._get = rows_getter(self.names) if self.names else lambda value: ()
 
     def read(self, value: Any) -> Fields:
         """Return the fields of a value that conform to their annotations; an unset one is left out.
@@ -60,6 +61,10 @@ class FieldsPlan:
         for index, test in pending:
             if not test(values[index]):
                 raise self._contradiction(self.specs[index], values[index], holder)
+
+    def conforms(self, columns: list[Column]) -> bool:
+        """Tell whether no value of the columns, one for each field, surely contradicts the annotation of its field."""
+        return all(test(column) for test, column in zip(self._tests, columns, strict=True) if test)
 
     def _decide(self, types: tuple[type[Any], ...], values: tuple[Any, ...], holder: Any) -> Pending:
         open_fields = []
@@ -118,13 +123,3 @@ class FieldsPlan:
                 "a default; give it a default or migrate the checkpoint"
             )
         return spec.default(owner)
-
-
-def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    if not names:
-        return lambda value: ()
-    if len(names) == 1:
-        (name,) = names
-        return lambda value: (getattr(value, name),)
-    get: Callable[[Any], tuple[Any, ...]] = attrgetter(*names)
-    return get

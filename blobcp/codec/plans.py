@@ -12,6 +12,7 @@ from blobcp.codec.members import BUILTIN_EXCEPTIONS, codec_shape, default_dict_s
 from blobcp.codec.records import record_shape
 from blobcp.codec.registry import Entry, Registry
 from blobcp.codec.shape import CODES, LoadProblem, Parts, Shape
+from blobcp.codec.tables import TABLE, Column, rows_of
 from blobcp.codec.values import BIG_INT, PAIRS, STANDARD_SHAPES, SURROGATE_TEXT
 
 __all__ = ["Plans"]
@@ -32,6 +33,7 @@ class Plans:
             shape.code: shape.build for shape in (BIG_INT, SURROGATE_TEXT, PAIRS, *self._by_class.values())
         }
         self.by_code.update({code: self._build_named(code) for code in _KINDS})
+        self.by_code[TABLE] = self._build_table
         self._steps = {shape.code: shape.step for shape in (PAIRS, *self._by_class.values())}
 
     def of_class(self, cls: type[Any]) -> Shape | None:
@@ -56,18 +58,36 @@ class Plans:
             return shape
 
     def _build_named(self, code: int) -> Callable[[Parts], Any]:
+        by_name = self._by_name
+
         def build(parts: Parts) -> Any:
-            name = parts[0]
-            shape = self._by_name.get(name) or self._find(name)
-            if shape.code != code:
-                raise LoadProblem(
-                    f"{name} was stored as a {_KINDS[code]} and is registered as a "
-                    f"{_KINDS[shape.code]} now; register the class of the old kind under this name or migrate "
-                    "the checkpoint"
-                )
+            shape = by_name.get(parts[0])
+            if shape is None or shape.code != code:
+                shape = self._found(code, parts[0])
             return shape.build(parts)
 
         return build
+
+    def _build_table(self, parts: Parts) -> Any:
+        count, layout, data = parts
+        return rows_of(layout, data, count, self._build_rows)
+
+    def _build_rows(self, code: int, name: str, names: list[str], columns: list[Column], count: int) -> Column:
+        shape = self._found(code, name)
+        if shape.table:
+            return shape.table.build(names, columns, count)
+        return [shape.build([name, dict(zip(names, row, strict=True))]) for row in zip(*columns, strict=True)]
+
+    def _found(self, code: int, name: str) -> Shape:
+        """Return the shape under a name, which has to be of the kind that it was stored as."""
+        shape = self._by_name.get(name) or self._find(name)
+        if shape.code != code:
+            raise LoadProblem(
+                f"{name} was stored as a {_KINDS[code]} and is registered as a "
+                f"{_KINDS[shape.code]} now; register the class of the old kind under this name or migrate "
+                "the checkpoint"
+            )
+        return shape
 
     def _find(self, name: object) -> Shape:
         if not isinstance(name, str):

@@ -13,6 +13,7 @@ from msgspec.msgpack import Ext
 from blobcp.codec.paths import joined, shown, step_of_index, step_of_key, step_of_member
 from blobcp.codec.plans import Plans
 from blobcp.codec.shape import LoadProblem
+from blobcp.codec.tables import TABLE, expanded
 from blobcp.errors import SerializationError, UnknownTypeError
 
 __all__ = ["Reader"]
@@ -76,6 +77,8 @@ class Reader:
         if code not in self._plans.by_code:
             raise _error(steps, f"the bytes are corrupt or written by a newer release (extension {code} is unknown)")
         try:
+            if code == TABLE:  # record by record, so that each has a path
+                return self._walk(expanded(_decode_plain(extension.data)), steps)
             parts = self._walk_parts(code, _decode_plain(extension.data), steps)
             return self._plans.by_code[code](parts)
         except LoadProblem as problem:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from blobcp.checkpoint import Checkpoint
+from blobcp.codec.columns import table_of
 from blobcp.codec.fields import Fields, FieldsPlan
 from blobcp.codec.kinds import Kind, is_cached, slots_of
 from blobcp.codec.shape import CODES, LoadProblem, Parts, Refusal, Shape, no_step
@@ -32,7 +33,7 @@ def record_shape(cls: type[Any], kind: Kind, name: str) -> Shape:
     """Return how a registered class with fields is stored."""
     plan = FieldsPlan(cls, kind, name)
     take, build = _WAYS[kind](plan)
-    return Shape(CODES[kind], take, build, no_step)
+    return Shape(CODES[kind], take, build, no_step, table_of(plan, kind, build))
 
 
 Ways = tuple[Callable[[Any], Parts], Callable[[Parts], Any]]

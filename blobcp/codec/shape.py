@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from blobcp.codec.kinds import Kind
 from blobcp.codec.paths import step_of_index
+from blobcp.codec.tables import Table
 
 __all__ = ["CODES", "LoadProblem", "Parts", "Refusal", "Shape", "no_step"]
 
@@ -29,7 +30,7 @@ CODES = {
 }
 """The codes of registered classes by their kind; the first part of such a value is the name of its class.
 
-Those of the standard library's types are 1 to 24, see :mod:`blobcp.codec.values`.
+Those of the standard library's types are 1 to 24, see :mod:`blobcp.codec.values`; that of a table of records is 41.
 """
 
 
@@ -41,12 +42,14 @@ class Shape(NamedTuple):
         take: value -> parts, each of which can be stored or is refused with its path.
         build: parts -> value; may raise anything for parts that no value has.
         step: the path step to the part of an index.
+        table: how many values are stored at once, for records.
     """
 
     code: int
     take: Callable[[Any], Parts]
     build: Callable[[Parts], Any]
     step: Callable[[int, Parts], str] = lambda index, _: step_of_index(index)
+    table: Table | None = None
 
 
 def no_step(index: int, parts: Parts) -> str:

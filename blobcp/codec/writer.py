@@ -14,9 +14,13 @@ from msgspec.msgpack import Ext
 
 from blobcp.codec.kinds import qualified_name
 from blobcp.codec.paths import joined, shown, step_of_index, step_of_key
+from blobcp.codec.plain import LEAVES as _LEAVES
+from blobcp.codec.plain import is_plain
 from blobcp.codec.plans import Plans
 from blobcp.codec.shape import CODES, Refusal, Shape
 from blobcp.codec.storable import advice_for
+from blobcp.codec.table_writer import TableWriter
+from blobcp.codec.tables import FEWEST_ROWS, TABLE
 from blobcp.codec.values import BIG_INT, PAIRS, SURROGATE_TEXT
 from blobcp.errors import SerializationError, UnregisteredTypeError
 
@@ -25,8 +29,8 @@ __all__ = ["Writer"]
 Write = Callable[[Any, int], Any]
 
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
-_CAREFUL_LEAVES = frozenset({type(None), bool, float, bytes})
-_LEAVES = _CAREFUL_LEAVES | {int, str}
+_CAREFUL_LEAVES = _LEAVES - {int, str}
+_ASKED_DEPTH = 8
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -45,7 +49,7 @@ class _Ways(dict[type[Any], Write]):
 class Writer:
     """Writes values of the types that some plans know. It keeps nothing of a value and may be used by many threads."""
 
-    def __init__(self, plans: Plans, max_depth: int, *, careful: bool = False) -> None:
+    def __init__(self, plans: Plans, max_depth: int, *, careful: bool = False, in_table: bool = False) -> None:
         """Prepare.
 
         Args:
@@ -53,6 +57,7 @@ class Writer:
             max_depth: how deep values may be nested, counted in what loading takes of the stack: a list or dict
                 takes one level, another container two, a value of a registered class three.
             careful: whether each int and str is looked at, since one is more than MessagePack can hold.
+            in_table: whether it writes what is in tables, where a refusal needs no path but has to come at once.
         """
         self._plans = plans
         self._max_depth = max_depth
@@ -64,6 +69,10 @@ class Writer:
         self._ways.update({list: self._list, dict: self._dict})
         if careful:
             self._ways.update({int: _int, str: _str})
+        self._plain = frozenset() if careful else _LEAVES | {list, dict}
+        self._in_table = in_table
+        inner = self if in_table else Writer(plans, max_depth, careful=careful, in_table=True)
+        self._columns = TableWriter(plans, inner._ways, self._leaves, self._plain, max_depth)
 
     def write(self, value: Any) -> bytes:
         """Return the bytes of a value.
@@ -84,11 +93,14 @@ class Writer:
         except Exception as problem:  # properties, codecs and dicts that change meanwhile are the user's
             raise _foreign(problem) from problem
 
-    def _list(self, value: list[Any], depth: int) -> list[Any]:
+    def _list(self, value: list[Any], depth: int) -> Any:
         if depth > self._max_depth:
             raise _too_deep(self._max_depth)
-        if self._leaves.issuperset(map(type, value)):
+        types = set(map(type, value))
+        if types <= self._leaves or self._is_plain(value, types, depth):
             return value
+        if len(types) == 1 and len(value) >= FEWEST_ROWS and (table := self._table(value, depth)):
+            return table
         ways = self._ways
         out = value
         index = 0
@@ -111,6 +123,8 @@ class Writer:
         leaves = self._leaves
         if not (all(map(_is_plain_key, value)) if self._careful else leaves.issuperset(map(type, value))):
             return self._pairs(value, depth)
+        if self._is_plain(value, set(map(type, value.values())), depth):
+            return value
         ways = self._ways
         out = value
         key: Any = None
@@ -129,6 +143,23 @@ class Writer:
             raise _too_deep(self._max_depth).within(step_of_key(key), value) from None
         return out
 
+    def _is_plain(self, value: Any, types: set[type[Any]], depth: int) -> bool:
+        """Tell whether a container with items of these classes can be passed on as it is, if that is cheap to know.
+
+        Each container that says no has looked at all below it, so only the upper ones are asked.
+        """
+        return types <= self._plain and depth <= _ASKED_DEPTH and is_plain(value, self._max_depth - depth + 1)
+
+    def _table(self, value: list[Any], depth: int) -> Ext | None:
+        """Write a list of records of one class, or return ``None`` if it is none or has to be looked at one by one."""
+        try:
+            stored = self._columns.of_records(value, depth + 1)
+        except (Refusal, RecursionError) as problem:
+            if self._in_table:
+                raise Refusal("something in a table can't be stored") from problem
+            return None  # so that the way to it is found
+        return stored and Ext(TABLE, _encode([len(value), *stored]))
+
     def _find(self, cls: type[Any]) -> Write:
         shape = self._plans.of_class(cls)
         if shape is None:
@@ -142,7 +173,7 @@ class Writer:
 
     def _standard(self, shape: Shape) -> Callable[[Any, int], Ext]:
         """Return what writes values of one type by their parts, whatever these are."""
-        code, take, _, step = shape
+        code, take, _, step, _ = shape
         leaves, ways, max_depth = self._leaves, self._ways, self._max_depth
 
         def write(value: Any, depth: int) -> Ext:
@@ -165,7 +196,7 @@ class Writer:
 
     def _named(self, shape: Shape) -> Callable[[Any, int], Ext]:
         """Return what writes values of a registered class; most of them are a name and a dict of fields."""
-        code, take, _, _ = shape
+        code, take, *_ = shape
         leaves, in_general = self._leaves, self._standard(shape)
         max_depth, write_dict = self._max_depth, self._dict
         prefixes: dict[str, bytes] = {}

@@ -1,0 +1,139 @@
+"""How records of each kind are taken apart and put together by columns; the table of a class, if it can have one.
+
+Records that hold more than their fields (further attributes, fields that were not set, private or extra ones of a model)
+are told from the others here, for all rows at once; a list with such a record is not stored as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from blobcp.codec.fields import FieldsPlan
+from blobcp.codec.kinds import Kind, slots_of
+from blobcp.codec.shape import Parts
+from blobcp.codec.tables import Column, Table, rows_getter
+
+__all__ = ["table_of"]
+
+Rows = Sequence[Any]
+Take = Callable[[Rows], "list[Column] | None"]
+Build = Callable[[Parts], Any]
+
+
+def table_of(plan: FieldsPlan, kind: Kind, build_one: Build) -> Table | None:
+    """Return how records of a class are stored as a table, or ``None`` where they can't be."""
+    take_rows = _TAKERS[kind](plan) if plan.names else None
+    if take_rows is None:
+        return None
+
+    def take(values: Rows) -> list[Column] | None:
+        columns = take_rows(values)
+        return columns if columns is not None and plan.conforms(columns) else None
+
+    return Table(plan.name, plan.names, take, _builder(plan, kind, build_one))
+
+
+def _take_objects(plan: FieldsPlan) -> Take | None:
+    slots = slots_of(plan.cls)
+    if plan.cls.__dictoffset__:
+        return None if slots else _take_dicts(plan)
+    return _take_attributes(plan) if plan.known.issuperset(slots) else None
+
+
+def _take_dicts(plan: FieldsPlan) -> Take:
+    known, only_length = plan.known, {len(plan.names)}
+    get_columns = [itemgetter(name) for name in plan.names]
+
+    def take(values: Rows) -> list[Column] | None:
+        dicts = [value.__dict__ for value in values]
+        if set(map(len, dicts)) != only_length or set().union(*dicts) != known:
+            return None
+        return [list(map(get, dicts)) for get in get_columns]
+
+    return take
+
+
+def _take_attributes(plan: FieldsPlan) -> Take:
+    get_rows = rows_getter(plan.names)
+
+    def take(values: Rows) -> list[Column] | None:
+        try:
+            return [list(column) for column in zip(*map(get_rows, values), strict=True)]
+        except AttributeError:  # a field that was not set
+            return None
+
+    return take
+
+
+def _take_structs(plan: FieldsPlan) -> Take | None:
+    has_more = plan.cls.__dictoffset__ or not plan.known.issuperset(slots_of(plan.cls))
+    return None if has_more else _take_attributes(plan)
+
+
+def _take_models(plan: FieldsPlan) -> Take | None:
+    if slots_of(plan.cls) and not _MODEL_SLOTS.issuperset(slots_of(plan.cls)):
+        return None
+    take_dicts = _take_dicts(plan)
+    get_given, get_extra, get_private = map(attrgetter, ("__pydantic_fields_set__", *_MORE_OF_MODELS))
+
+    def take(values: Rows) -> list[Column] | None:
+        if any(map(get_extra, values)) or any(map(get_private, values)):
+            return None
+        if list(map(get_given, values)).count(plan.known) != len(values):
+            return None
+        return take_dicts(values)
+
+    return take
+
+
+_MORE_OF_MODELS = ("__pydantic_extra__", "__pydantic_private__")
+_MODEL_SLOTS = frozenset({"__pydantic_fields_set__", *_MORE_OF_MODELS})
+
+
+def _take_named_tuples(plan: FieldsPlan) -> Take | None:
+    if plan.cls.__dictoffset__:
+        return None
+    only_length = {len(plan.names)}
+
+    def take(values: Rows) -> list[Column] | None:
+        return [list(column) for column in zip(*values, strict=True)] if set(map(len, values)) == only_length else None
+
+    return take
+
+
+_TAKERS: dict[Kind, Callable[[FieldsPlan], Take | None]] = {
+    Kind.DATACLASS: _take_objects,
+    Kind.ATTRS: _take_objects,
+    Kind.OBJECT: _take_objects,
+    Kind.STRUCT: _take_structs,
+    Kind.MODEL: _take_models,
+    Kind.NAMED_TUPLE: _take_named_tuples,
+}
+
+
+def _has_own_setattr(cls: type[Any]) -> bool:
+    return any("__setattr__" in vars(base) for base in cls.__mro__ if base is not object)
+
+
+def _builder(plan: FieldsPlan, kind: Kind, build_one: Build) -> Callable[[list[str], list[Column], int], Column]:
+    cls, name = plan.cls, plan.name
+
+    def build_rows(names: list[str], columns: list[Column], count: int) -> Column:
+        return [build_one([name, dict(zip(names, row, strict=True))]) for row in zip(*columns, strict=True)]
+
+    if kind not in (Kind.DATACLASS, Kind.ATTRS):
+        return build_rows
+    put: Callable[..., None] = object.__setattr__ if _has_own_setattr(cls) else setattr
+
+    def build_objects(names: list[str], columns: list[Column], count: int) -> Column:
+        if plan.known != set(names):
+            return build_rows(names, columns, count)
+        values = list(map(object.__new__, repeat(cls, count)))
+        for each, column in zip(names, columns, strict=True):
+            any(map(put, values, repeat(each), column))  # which gives None each time, so that all are put
+        return values
+
+    return build_objects
