@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 import pytest
@@ -190,8 +191,15 @@ def test_limits_hold_both_ways(limits: dict[str, int], said: str) -> None:
 
 
 def test_a_header_that_can_not_be_written_is_our_error() -> None:
-    """A lone surrogate or an absurd step in the header is told, and not raised by a lower layer."""
-    for header in (Header(checkpoint_id=ID, graph="\ud800"), Header(checkpoint_id=ID, step=2**70)):
+    """A lone surrogate, an absurd step or a time that UTC lacks is told, and not raised by a lower layer."""
+    before_time = datetime.min.replace(tzinfo=timezone(timedelta(hours=2)))
+    headers: list[dict[str, Any]] = [
+        {"graph": "\ud800"},
+        {"step": 2**70},
+        {"created_at": before_time},
+        {"created_at": 7},
+    ]
+    for header in (Header(checkpoint_id=ID, **fields) for fields in headers):
         with pytest.raises(CheckpointError, match="can't be written"):
             Envelope().seal(header, b"")
 
