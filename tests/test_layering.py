@@ -16,6 +16,7 @@ EXTRAS = {
     "psycopg",
     "redis",
     "cryptography",
+    "zstandard",
     "typer",
     "rich",
     "langgraph",

@@ -146,11 +146,12 @@ class _Driver:
             return await self._on_store("get_versioned", get.checkpoint_id) or (None, None)
         return await self._on_store("get", get.checkpoint_id), ANYTHING
 
-    async def _set(self, put: SetBlob) -> None:
+    async def _set(self, put: SetBlob) -> Expected:
         if isinstance(self._store, CheckPointSwapper) and put.expected is not ANYTHING:
-            await self._on_store("set_if", put.checkpoint_id, put.blob, put.expected)
-        else:
-            await self._on_store("set", put.checkpoint_id, put.blob)
+            version: str = await self._on_store("set_if", put.checkpoint_id, put.blob, put.expected)
+            return version
+        await self._on_store("set", put.checkpoint_id, put.blob)
+        return ANYTHING
 
     async def _delete(self, delete: DeleteBlob) -> None:
         await self._on_store("delete", delete.checkpoint_id)

@@ -107,12 +107,12 @@ class _Driver:
             return self._store.get_versioned(get.checkpoint_id) or (None, None)
         return self._store.get(get.checkpoint_id), ANYTHING
 
-    def _set(self, put: SetBlob) -> None:
+    def _set(self, put: SetBlob) -> Expected:
         assert self._store is not None
         if isinstance(self._store, CheckPointSwapper) and put.expected is not ANYTHING:
-            self._store.set_if(put.checkpoint_id, put.blob, put.expected)
-        else:
-            self._store.set(put.checkpoint_id, put.blob)
+            return self._store.set_if(put.checkpoint_id, put.blob, put.expected)
+        self._store.set(put.checkpoint_id, put.blob)
+        return ANYTHING
 
     def _delete(self, delete: DeleteBlob) -> None:
         assert isinstance(self._store, CheckPointDeleter)

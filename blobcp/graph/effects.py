@@ -67,7 +67,7 @@ class GetBlob:
 
 @dataclass(frozen=True, slots=True)
 class SetBlob:
-    """Write the store, if what is expected is still there."""
+    """Write the store, if what is expected is still there; the answer is what a further write may expect."""
 
     checkpoint_id: str
     blob: bytes

@@ -183,7 +183,7 @@ class StoredRun:
         mark = self._checkpointer.mark(self._header(machine, write_id, "done"))
         try:
             if self._when_done == "mark" or self._expected is not ANYTHING:
-                yield SetBlob(write_id, mark, self._expected)
+                self._expected = yield SetBlob(write_id, mark, self._expected)
             if self._when_done == "delete":
                 yield DeleteBlob(write_id)
         except CheckpointConflictError as error:
