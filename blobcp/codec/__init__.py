@@ -10,6 +10,8 @@ from blobcp.codec.conforms import conforms, shallow_checker
 from blobcp.codec.envelope import Envelope, Header, Parent, PendingInterrupt, digest_of, read_header
 from blobcp.codec.keys import KeyRing
 from blobcp.codec.meeting import can_meet
+from blobcp.codec.pickled import PickleSerializer
+from blobcp.codec.raw import RawTable, RawValue
 from blobcp.codec.registry import (
     Registry,
     default_registry,
@@ -27,6 +29,9 @@ __all__ = [
     "MsgpackSerializer",
     "Parent",
     "PendingInterrupt",
+    "PickleSerializer",
+    "RawTable",
+    "RawValue",
     "Registry",
     "Serializer",
     "can_meet",

@@ -7,11 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from blobcp.codec.arrays import ARRAY_SHAPES, array_shape
+from blobcp.codec.cells import pickled_shape, refuse_pickle
 from blobcp.codec.kinds import Kind, kind_of, qualified_name
 from blobcp.codec.members import BUILTIN_EXCEPTIONS, codec_shape, default_dict_shape, enum_shape, exception_shape
+from blobcp.codec.pickled import SignedPickles
 from blobcp.codec.records import record_shape
 from blobcp.codec.registry import Entry, Registry
-from blobcp.codec.shape import CODES, LoadProblem, Parts, Shape
+from blobcp.codec.shape import CODES, PICKLED, LoadProblem, Parts, Shape
 from blobcp.codec.tables import TABLE, Column, rows_of
 from blobcp.codec.values import BIG_INT, PAIRS, STANDARD_SHAPES, SURROGATE_TEXT
 
@@ -23,9 +26,16 @@ _KINDS = {code: kind for kind, code in CODES.items()}
 class Plans:
     """The shapes for one version of a registry; a changed registry needs new plans."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, pickles: SignedPickles | None = None) -> None:
+        """Prepare.
+
+        Args:
+            registry: the classes.
+            pickles: how values of other classes are stored, if they can be.
+        """
         self.registry = registry
         self.version = registry.version
+        self.pickled = pickled_shape(pickles) if pickles else None
         self._lock = threading.Lock()
         self._by_class: dict[type[Any], Shape] = {**STANDARD_SHAPES, defaultdict: default_dict_shape(registry)}
         self._by_name: dict[str, Shape] = {}
@@ -34,6 +44,8 @@ class Plans:
         }
         self.by_code.update({code: self._build_named(code) for code in _KINDS})
         self.by_code[TABLE] = self._build_table
+        self.by_code.update({shape.code: shape.build for shape in ARRAY_SHAPES})
+        self.by_code[PICKLED] = self.pickled.build if self.pickled else refuse_pickle
         self._steps = {shape.code: shape.step for shape in (PAIRS, *self._by_class.values())}
 
     def of_class(self, cls: type[Any]) -> Shape | None:
@@ -41,7 +53,7 @@ class Plans:
         shape = self._by_class.get(cls)
         if shape is None:
             entry = self.registry.of(cls) or _builtin_exception(cls)
-            shape = self._remember(entry) if entry else None
+            shape = self._remember(entry) if entry else array_shape(cls)
         return shape
 
     def step(self, code: int, index: int, parts: Parts) -> str:

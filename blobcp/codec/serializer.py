@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from blobcp.codec.cells import CELL_PURPOSE
+from blobcp.codec.limits import Limits
+from blobcp.codec.pickled import SignedPickles
 from blobcp.codec.plans import Plans
+from blobcp.codec.raw import RawPlans
 from blobcp.codec.reader import Reader
 from blobcp.codec.registry import Registry, default_registry
 from blobcp.codec.storable import check_annotation
@@ -58,17 +63,35 @@ class MsgpackSerializer:
 
     name = "msgpack"
 
-    def __init__(self, registry: Registry | None = None, *, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        *,
+        max_depth: int = DEFAULT_MAX_DEPTH,
+        max_elements: int | None = None,
+        pickle_key: bytes | Sequence[bytes] | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
             registry: the classes that may be stored and loaded; by default those of the module functions.
             max_depth: how deep a stored value may be nested, counted in what loading takes of the stack: a list or dict
                 takes one level, another container two, a value of a registered class three.
+            max_elements: refuse to load bytes with more values than this, or nested more than three times ``max_depth``,
+                before any of them is made. The bytes are counted in Python, which costs more than loading them;
+                without it, the room in memory is at most some sixty times that of the bytes.
+            pickle_key: store single values that can't be stored otherwise (functions, values of classes that nobody
+                registered) as signed pickles, and load those. Who has the key can make this process run code. 16 to
+                64 bytes, or a list of them, the newest first.
+
+        Raises:
+            OptionError: a key is of a wrong type or length.
         """
         self.registry = registry or default_registry
         self.max_depth = max_depth
-        self._engine = _Engine(self.registry, max_depth)
+        self._limits = None if max_elements is None else Limits(max_elements, 3 * max_depth)
+        self._pickles = None if pickle_key is None else SignedPickles(pickle_key, CELL_PURPOSE)
+        self._engine = _Engine(self.registry, max_depth, self._pickles)
 
     def dumps(self, value: Any) -> bytes:
         """Return the value as bytes.
@@ -90,7 +113,22 @@ class MsgpackSerializer:
             UnknownTypeError: a name in them is not registered; the message holds it and the path.
             SerializationError: they are not such bytes, or a class has changed so that it can't take them.
         """
+        if self._limits:
+            self._limits.check(data)
         return self._current().reader.read(data)
+
+    def loads_raw(self, data: bytes | bytearray | memoryview) -> Any:
+        """Return the value with a :class:`RawValue` for each one of a class of yours; no name has to be registered.
+
+        Change it, and :meth:`dumps` writes it again; what was not changed is written as the same bytes. A checkpoint
+        itself is a ``Checkpoint``, a list of records may be a :class:`RawTable`, which is a list.
+
+        Raises:
+            SerializationError: they are not such bytes.
+        """
+        if self._limits:
+            self._limits.check(data)
+        return _raw_reader.read(data)
 
     def check(self, annotation: Any, path: str = "") -> None:
         """Refuse a declared type whose values surely can't be stored, before there are any.
@@ -102,21 +140,24 @@ class MsgpackSerializer:
         Raises:
             UnregisteredTypeError: a field is, say, a lock; the message names the path to it.
         """
-        check_annotation(annotation, path, self.registry)
+        check_annotation(annotation, path, self.registry, code_too=self._pickles is not None)
 
     def _current(self) -> _Engine:
         engine = self._engine
         if engine.version != self.registry.version:
-            engine = self._engine = _Engine(self.registry, self.max_depth)
+            engine = self._engine = _Engine(self.registry, self.max_depth, self._pickles)
         return engine
 
 
 class _Engine:
     """A reader and two writers for one version of the registry."""
 
-    def __init__(self, registry: Registry, max_depth: int) -> None:
-        plans = Plans(registry)
+    def __init__(self, registry: Registry, max_depth: int, pickles: SignedPickles | None) -> None:
+        plans = Plans(registry, pickles)
         self.version = plans.version
         self.writer = Writer(plans, max_depth)
         self.careful_writer = Writer(plans, max_depth, careful=True)
         self.reader = Reader(plans)
+
+
+_raw_reader = Reader(RawPlans())

@@ -13,7 +13,7 @@ from blobcp.codec.kinds import Kind
 from blobcp.codec.paths import step_of_index
 from blobcp.codec.tables import Table
 
-__all__ = ["CODES", "LoadProblem", "Parts", "Refusal", "Shape", "no_step"]
+__all__ = ["CODES", "PICKLED", "LoadProblem", "Parts", "Refusal", "Shape", "no_step"]
 
 Parts = list[Any]
 
@@ -32,6 +32,10 @@ CODES = {
 
 Those of the standard library's types are 1 to 24, see :mod:`blobcp.codec.values`; that of a table of records is 41.
 """
+
+
+PICKLED = 42
+"""The code of a single value as a signed pickle. Those of numpy's arrays and scalars are 43 and 44."""
 
 
 class Shape(NamedTuple):

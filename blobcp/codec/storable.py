@@ -68,18 +68,19 @@ def _is_live(cls: type[Any]) -> bool:
     return cls in _LIVE_ABSTRACT or any(qualified_name(base) in _LIVE for base in cls.__mro__)
 
 
-def check_annotation(annotation: Any, path: str, registry: Registry) -> None:
+def check_annotation(annotation: Any, path: str, registry: Registry, *, code_too: bool = False) -> None:
     """Refuse a type annotation whose values surely can't be stored.
 
     Args:
         annotation: the type; its fields and what its containers hold are looked at too.
         path: where its values will be, for the message.
         registry: a class with a codec in it can be stored.
+        code_too: whether functions can be stored.
 
     Raises:
         UnregisteredTypeError: the message names the path to the first such field.
     """
-    found = _Search(registry).first(annotation)
+    found = _Search(registry, code_too).first(annotation)
     if found is None:
         return
     steps, cls = found
@@ -97,8 +98,9 @@ Found = tuple[list[str], type[Any]] | None
 class _Search:
     """Looks for the first part of an annotation that can't be stored; classes that were looked at are skipped."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, code_too: bool) -> None:
         self._registry = registry
+        self._refused = frozenset() if code_too else _FUNCTIONS
         self._seen: set[type[Any]] = set()
 
     def first(self, annotation: Any) -> Found:
@@ -118,7 +120,7 @@ class _Search:
             return [], cls
         if origin is Literal or not isinstance(cls, type):
             return None
-        if cls in _FUNCTIONS or _is_live(cls):
+        if cls in self._refused or _is_live(cls):
             entry = self._registry.of(cls)
             return None if entry else ([], cls)
         return self._first_in_fields(cls) or self._first_in_items(cls, typing.get_args(annotation))

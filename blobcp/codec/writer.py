@@ -7,22 +7,22 @@ plain is passed on as it is. No path is kept on the way in; a refusal collects i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.msgpack import Ext
 
-from blobcp.codec.kinds import qualified_name
-from blobcp.codec.paths import joined, shown, step_of_index, step_of_key
+from blobcp.codec.paths import step_of_index, step_of_key
 from blobcp.codec.plain import LEAVES as _LEAVES
 from blobcp.codec.plain import is_plain
 from blobcp.codec.plans import Plans
+from blobcp.codec.raw import RawTable, RawValue, raw_shape, table_parts
+from blobcp.codec.refusals import error_of, foreign, too_deep
 from blobcp.codec.shape import CODES, Refusal, Shape
 from blobcp.codec.storable import advice_for
 from blobcp.codec.table_writer import TableWriter
 from blobcp.codec.tables import FEWEST_ROWS, TABLE
 from blobcp.codec.values import BIG_INT, PAIRS, SURROGATE_TEXT
-from blobcp.errors import SerializationError, UnregisteredTypeError
 
 __all__ = ["Writer"]
 
@@ -31,17 +31,21 @@ Write = Callable[[Any, int], Any]
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 _CAREFUL_LEAVES = _LEAVES - {int, str}
 _ASKED_DEPTH = 8
+_ROW_LEVELS = 4
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class _Ways(dict[type[Any], Write]):
+K = TypeVar("K")
+
+
+class _Ways(dict[K, Write]):
     """How each class is written, found when it is first met."""
 
-    def __init__(self, find: Callable[[type[Any]], Write]) -> None:
+    def __init__(self, find: Callable[[K], Write]) -> None:
         super().__init__()
         self._find = find
 
-    def __missing__(self, cls: type[Any]) -> Write:
+    def __missing__(self, cls: K) -> Write:
         way = self[cls] = self._find(cls)
         return way
 
@@ -63,7 +67,7 @@ class Writer:
         self._max_depth = max_depth
         self._careful = careful
         self._leaves = _CAREFUL_LEAVES if careful else _LEAVES
-        self._ways = _Ways(self._find)
+        self._ways: _Ways[type[Any]] = _Ways(self._find)
         self._pairs = self._standard(PAIRS)
         self._ways.update(dict.fromkeys(_LEAVES, _as_it_is))
         self._ways.update({list: self._list, dict: self._dict})
@@ -85,17 +89,17 @@ class Writer:
         try:
             return _encode(self._ways[type(value)](value, 1))
         except Refusal as refusal:
-            raise _error_of(refusal) from refusal.__cause__
+            raise error_of(refusal) from refusal.__cause__
         except (OverflowError, UnicodeEncodeError) as problem:
             if not self._careful:
                 raise
-            raise _foreign(problem) from problem
+            raise foreign(problem) from problem
         except Exception as problem:  # properties, codecs and dicts that change meanwhile are the user's
-            raise _foreign(problem) from problem
+            raise foreign(problem) from problem
 
     def _list(self, value: list[Any], depth: int) -> Any:
         if depth > self._max_depth:
-            raise _too_deep(self._max_depth)
+            raise too_deep(self._max_depth)
         types = set(map(type, value))
         if types <= self._leaves or self._is_plain(value, types, depth):
             return value
@@ -114,12 +118,12 @@ class Writer:
         except Refusal as refusal:
             raise refusal.within(step_of_index(index), value) from refusal.__cause__
         except RecursionError:
-            raise _too_deep(self._max_depth).within(step_of_index(index), value) from None
+            raise too_deep(self._max_depth).within(step_of_index(index), value) from None
         return out
 
     def _dict(self, value: dict[Any, Any], depth: int) -> Any:
         if depth > self._max_depth:
-            raise _too_deep(self._max_depth)
+            raise too_deep(self._max_depth)
         leaves = self._leaves
         if not (all(map(_is_plain_key, value)) if self._careful else leaves.issuperset(map(type, value))):
             return self._pairs(value, depth)
@@ -140,7 +144,7 @@ class Writer:
         except Refusal as refusal:
             raise refusal.within(step_of_key(key), value) from refusal.__cause__
         except RecursionError:
-            raise _too_deep(self._max_depth).within(step_of_key(key), value) from None
+            raise too_deep(self._max_depth).within(step_of_key(key), value) from None
         return out
 
     def _is_plain(self, value: Any, types: set[type[Any]], depth: int) -> bool:
@@ -160,8 +164,23 @@ class Writer:
             return None  # so that the way to it is found
         return stored and Ext(TABLE, _encode([len(value), *stored]))
 
+    def _raw_table(self, value: RawTable, depth: int) -> Any:
+        if depth > self._max_depth:
+            raise too_deep(self._max_depth)
+        ways = self._ways
+        try:
+            data = table_parts(value, value.layout, lambda item: ways[type(item)](item, depth + _ROW_LEVELS))
+        except (ValueError, Refusal):  # it was changed, or something in it has to be refused with its path
+            return self._list(list(value), depth)
+        return Ext(TABLE, _encode([len(value), value.layout, data]))
+
     def _find(self, cls: type[Any]) -> Write:
-        shape = self._plans.of_class(cls)
+        if cls is RawValue:
+            kinds: _Ways[str] = _Ways(lambda kind: self._standard(raw_shape(kind)))
+            return lambda value, depth: kinds[value.kind](value, depth)
+        if cls is RawTable:
+            return self._raw_table
+        shape = self._plans.of_class(cls) or self._plans.pickled
         if shape is None:
             advice = advice_for(cls, self._plans.registry)
 
@@ -178,7 +197,7 @@ class Writer:
 
         def write(value: Any, depth: int) -> Ext:
             if depth > max_depth:
-                raise _too_deep(max_depth)
+                raise too_deep(max_depth)
             parts = take(value)
             if leaves.issuperset(map(type, parts)):
                 return Ext(code, _encode(parts))
@@ -189,7 +208,7 @@ class Writer:
             except Refusal as refusal:
                 raise refusal.within(step(len(out), parts), value) from refusal.__cause__
             except RecursionError:
-                raise _too_deep(max_depth).within(step(len(out), parts), value) from None
+                raise too_deep(max_depth).within(step(len(out), parts), value) from None
             return Ext(code, _encode(out))
 
         return write
@@ -203,7 +222,7 @@ class Writer:
 
         def write(value: Any, depth: int) -> Ext:
             if depth > max_depth:
-                raise _too_deep(max_depth)
+                raise too_deep(max_depth)
             parts = take(value)
             if len(parts) != _NAME_AND_FIELDS or type(parts[1]) is not dict:
                 return in_general(value, depth)
@@ -216,7 +235,7 @@ class Writer:
             except Refusal as refusal:
                 raise refusal.within("", value) from refusal.__cause__
             except RecursionError:
-                raise _too_deep(max_depth).within("", value) from None
+                raise too_deep(max_depth).within("", value) from None
 
         return write
 
@@ -253,45 +272,3 @@ def _is_plain_key(key: Any) -> bool:
     if cls is str:
         return _is_utf8(key)
     return _MIN_INT <= key <= _MAX_INT if cls is int else cls in _LEAVES
-
-
-def _too_deep(max_depth: int) -> Refusal:
-    return Refusal(
-        f"it is nested too deeply (more than {max_depth} levels of max_depth, or than the stack has room for here); "
-        "flatten it, for instance into a dict by id",
-        too_deep=True,
-    )
-
-
-def _error_of(refusal: Refusal) -> SerializationError:
-    steps = refusal.steps[::-1]
-    if refusal.too_deep:
-        repeated = _first_repetition(refusal.holders[::-1])
-        if repeated:
-            first, again = (joined(steps[:index]) for index in repeated)
-            return SerializationError(
-                f"{shown(again)}: the value holds itself, since this is the same object as {shown(first)}; store an id in "
-                "place of the reference",
-                path=again,
-            )
-    path = joined(steps)
-    if refusal.type is None:
-        return SerializationError(f"{shown(path)}: {refusal.advice}", path=path)
-    message = f"{shown(path)}: a value of class {qualified_name(refusal.type)} can't be stored; {refusal.advice}"
-    return UnregisteredTypeError(message, path=path, type=refusal.type)
-
-
-def _first_repetition(holders: list[object]) -> tuple[int, int] | None:
-    seen: dict[int, int] = {}
-    for index, holder in enumerate(holders):
-        if id(holder) in seen:
-            return seen[id(holder)], index
-        seen[id(holder)] = index
-    return None
-
-
-def _foreign(problem: Exception) -> SerializationError:
-    return SerializationError(
-        f"the value can't be stored: {type(problem).__name__}: {problem}; make sure that nothing changes it meanwhile "
-        "and that its attributes can be read"
-    )
