@@ -6,7 +6,7 @@ are told from the others here, for all rows at once; a list with such a record i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -21,6 +21,7 @@ __all__ = ["table_of"]
 Rows = Sequence[Any]
 Take = Callable[[Rows], "list[Column] | None"]
 Build = Callable[[Parts], Any]
+BuildColumns = Callable[[list[str], list[Column], int], Column]
 
 
 def table_of(plan: FieldsPlan, kind: Kind, build_one: Build) -> Table | None:
@@ -118,12 +119,35 @@ def _has_own_setattr(cls: type[Any]) -> bool:
     return any("__setattr__" in vars(base) for base in cls.__mro__ if base is not object)
 
 
-def _builder(plan: FieldsPlan, kind: Kind, build_one: Build) -> Callable[[list[str], list[Column], int], Column]:
+def _model_builder(plan: FieldsPlan, build_rows: BuildColumns) -> BuildColumns:
+    cls, put = plan.cls, object.__setattr__
+    has_extra = cls.model_config.get("extra") == "allow"
+
+    def build_models(names: list[str], columns: list[Column], count: int) -> Column:
+        if plan.known != set(names):
+            return build_rows(names, columns, count)
+        values = list(map(object.__new__, repeat(cls, count)))
+        attributes: dict[str, Iterable[Any]] = {
+            "__dict__": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
+            "__pydantic_fields_set__": map(set, repeat(names, count)),
+            "__pydantic_extra__": [{} for _ in values] if has_extra else repeat(None, count),
+            "__pydantic_private__": repeat(None, count),
+        }
+        for name, items in attributes.items():
+            any(map(put, values, repeat(name), items))  # which gives None each time, so that all are put
+        return values
+
+    return build_models
+
+
+def _builder(plan: FieldsPlan, kind: Kind, build_one: Build) -> BuildColumns:
     cls, name = plan.cls, plan.name
 
     def build_rows(names: list[str], columns: list[Column], count: int) -> Column:
         return [build_one([name, dict(zip(names, row, strict=True))]) for row in zip(*columns, strict=True)]
 
+    if kind is Kind.MODEL and not cls.__private_attributes__:
+        return _model_builder(plan, build_rows)
     if kind not in (Kind.DATACLASS, Kind.ATTRS):
         return build_rows
     put: Callable[..., None] = object.__setattr__ if _has_own_setattr(cls) else setattr
@@ -133,7 +157,7 @@ def _builder(plan: FieldsPlan, kind: Kind, build_one: Build) -> Callable[[list[s
             return build_rows(names, columns, count)
         values = list(map(object.__new__, repeat(cls, count)))
         for each, column in zip(names, columns, strict=True):
-            any(map(put, values, repeat(each), column))  # which gives None each time, so that all are put
+            any(map(put, values, repeat(each), column))  # as above
         return values
 
     return build_objects

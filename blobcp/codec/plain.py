@@ -10,7 +10,7 @@ from __future__ import annotations
 from gc import get_referents
 from typing import Any
 
-__all__ = ["LEAVES", "is_plain"]
+__all__ = ["LEAVES", "all_plain", "is_plain"]
 
 LEAVES = frozenset({type(None), bool, int, float, str, bytes})
 """The classes that MessagePack holds as they are, beside lists and dicts of them."""
@@ -30,9 +30,19 @@ def is_plain(value: Any, levels: int) -> bool:
     >>> is_plain({"a": [1, {2: None}]}, 3), is_plain({"a": [(1,)]}, 3), is_plain([[[[]]]], 3)
     (True, False, False)
     """
-    level = [value]
-    while level:
-        found = set(map(type, level))
+    return all_plain([value], {type(value)}, levels)
+
+
+def all_plain(items: list[Any], found: set[type[Any]], levels: int) -> bool:
+    """Tell the same of many values, whose classes were found already.
+
+    Args:
+        items: where to begin.
+        found: their classes.
+        levels: as above.
+    """
+    level = items
+    while True:
         if not found <= _PLAIN:
             return False
         if found.isdisjoint(_CONTAINERS):
@@ -44,4 +54,4 @@ def is_plain(value: Any, levels: int) -> bool:
             level = list({id(item): item for item in level if type(item) in _CONTAINERS}.values())
         # A dict whose keys are all of class str gives its values only; any other gives its keys too.
         level = get_referents(*level)
-    return True
+        found = set(map(type, level))

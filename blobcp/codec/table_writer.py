@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from blobcp.codec.plain import is_plain
+from blobcp.codec.plain import all_plain
 from blobcp.codec.plans import Plans
 from blobcp.codec.shape import Refusal
 from blobcp.codec.tables import Column, Layout, joined_lists
@@ -69,7 +69,7 @@ class TableWriter:
             return None, values
         if depth > self._max_depth:
             raise Refusal("it is nested too deeply", too_deep=True)
-        if types <= self._plain and is_plain(values, self._max_depth - depth + 2):
+        if types <= self._plain and all_plain(values, types, self._max_depth - depth + 1):
             return None, values
         if len(types) == 1:
             nested = self._lists(values, depth) if list in types else self.of_records(values, depth)

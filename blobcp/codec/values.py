@@ -100,7 +100,10 @@ def _take_zone(value: ZoneInfo) -> Parts:
 
 
 def _take_path(value: PurePath) -> Parts:
-    return [type(value).__name__, str(value)]
+    text = str(value)
+    if str(type(value)(text)) != text:  # as half a network share, PureWindowsPath("//host/")
+        raise Refusal(f"the path {text!r} is another one when it is read again; store a whole path, or its text")
+    return [type(value).__name__, text]
 
 
 def _build_path(parts: Parts) -> PurePath:

@@ -14,7 +14,7 @@ from msgspec.msgpack import Ext
 
 from blobcp.codec.paths import step_of_index, step_of_key
 from blobcp.codec.plain import LEAVES as _LEAVES
-from blobcp.codec.plain import is_plain
+from blobcp.codec.plain import all_plain
 from blobcp.codec.plans import Plans
 from blobcp.codec.raw import RawTable, RawValue, raw_shape, table_parts
 from blobcp.codec.refusals import error_of, foreign, too_deep
@@ -30,7 +30,7 @@ Write = Callable[[Any, int], Any]
 
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 _CAREFUL_LEAVES = _LEAVES - {int, str}
-_ASKED_DEPTH = 8
+_ASKED_DEPTH = 9
 _ROW_LEVELS = 4
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -101,7 +101,7 @@ class Writer:
         if depth > self._max_depth:
             raise too_deep(self._max_depth)
         types = set(map(type, value))
-        if types <= self._leaves or self._is_plain(value, types, depth):
+        if types <= self._leaves or self._is_plain(value, types, depth + 1):
             return value
         if len(types) == 1 and len(value) >= FEWEST_ROWS and (table := self._table(value, depth)):
             return table
@@ -127,7 +127,8 @@ class Writer:
         leaves = self._leaves
         if not (all(map(_is_plain_key, value)) if self._careful else leaves.issuperset(map(type, value))):
             return self._pairs(value, depth)
-        if self._is_plain(value, set(map(type, value.values())), depth):
+        items = list(value.values())
+        if self._is_plain(items, set(map(type, items)), depth + 1):
             return value
         ways = self._ways
         out = value
@@ -147,12 +148,14 @@ class Writer:
             raise too_deep(self._max_depth).within(step_of_key(key), value) from None
         return out
 
-    def _is_plain(self, value: Any, types: set[type[Any]], depth: int) -> bool:
-        """Tell whether a container with items of these classes can be passed on as it is, if that is cheap to know.
+    def _is_plain(self, items: list[Any], types: set[type[Any]], depth: int) -> bool:
+        """Tell whether a container of such items can be passed on as it is, if that is cheap to know.
 
         Each container that says no has looked at all below it, so only the upper ones are asked.
         """
-        return types <= self._plain and depth <= _ASKED_DEPTH and is_plain(value, self._max_depth - depth + 1)
+        if depth > _ASKED_DEPTH or not types <= self._plain:
+            return False
+        return all_plain(items, types, self._max_depth - depth + 1)
 
     def _table(self, value: list[Any], depth: int) -> Ext | None:
         """Write a list of records of one class, or return ``None`` if it is none or has to be looked at one by one."""
