@@ -43,7 +43,7 @@ ARRAYS: dict[str, Any] = {
 SCALARS: list[Any] = [
     *(np.int8(-1), np.uint64(2**64 - 1), np.float16(0.1), np.float64("nan"), np.float32(-0.0), np.complex64(1j)),
     *(np.bool_(True), np.str_("a\x00"), np.bytes_(b"a\x00"), np.longlong(3), np.longdouble(1.5)),
-    *(np.datetime64("2024-01-01T01:02", "m"), np.timedelta64(3, "D"), np.datetime64("NaT")),
+    *(np.datetime64("2024-01-01T01:02", "m"), np.timedelta64(3, "D"), np.datetime64("NaT", "s")),
     *(np.zeros(1, STRUCTURED)[0], np.void(b"abc")),
 ]
 

@@ -344,8 +344,13 @@ def test_a_pickle_in_a_body_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_path_that_reads_as_another_one_is_refused() -> None:
-    """F15: half a network share has no text that stands for it, so it is refused with its path and never changed."""
+    """F15: where Python has no text for half a network share, it is refused with its path and never changed."""
+    path = PureWindowsPath("//a/")
+    if str(PureWindowsPath(str(path))) == str(path):  # from Python 3.12 on
+        holds(path)
+        return
+
     with pytest.raises(SerializationError, match="another one when it is read again") as caught:
-        SERIALIZER.dumps({"a": [PureWindowsPath("//a/")]})
+        SERIALIZER.dumps({"a": [path]})
 
     assert caught.value.path == "a[0]"
