@@ -78,8 +78,8 @@ class MsgpackSerializer:
             max_depth: how deep a stored value may be nested, counted in what loading takes of the stack: a list or dict
                 takes one level, another container two, a value of a registered class three.
             max_elements: refuse to load bytes with more values than this, or nested more than three times ``max_depth``,
-                before any of them is made. The bytes are counted in Python, which costs more than loading them;
-                without it, the room in memory is at most some sixty times that of the bytes.
+                before any of them is made. They are counted in Python, which costs more than loading them; without it
+                hostile bytes may take some hundred times their size in memory, as a byte may be a whole dict or record.
             pickle_key: store single values that can't be stored otherwise (functions, values of classes that nobody
                 registered) as signed pickles, and load those. Who has the key can make this process run code. 16 to
                 64 bytes, or a list of them, the newest first.
