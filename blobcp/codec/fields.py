@@ -52,6 +52,20 @@ class FieldsPlan:
         self.check(values, value)
         return dict(zip(self.names, values, strict=True))
 
+    def read_all(self, value: Any) -> Fields:
+        """Return the fields of a value of a kind that can't be restored without one of them.
+
+        Raises:
+            Refusal: a field is not set, or surely contradicts its annotation.
+        """
+        fields = self.read(value)
+        for name in self.names if len(fields) < len(self.names) else ():
+            if name not in fields:
+                raise Refusal(
+                    f"it is not set, and a {self.name} can't be restored without it; set it before the value is stored"
+                ).within(f".{name}", value)
+        return fields
+
     def check(self, values: tuple[Any, ...], holder: Any) -> None:
         """Refuse values that contradict their annotations; the classes alone decide in most cases."""
         types = tuple(map(type, values))

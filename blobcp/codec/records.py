@@ -122,7 +122,7 @@ def _further_attributes(plan: FieldsPlan) -> Callable[[Any], Fields]:
 
 def _struct_ways(plan: FieldsPlan) -> Ways:
     further = _further_attributes(plan)
-    cls, name, read = plan.cls, plan.name, plan.read
+    cls, name, read = plan.cls, plan.name, plan.read_all
     make = _struct_maker(cls)
 
     def take(value: Any) -> Parts:
@@ -185,7 +185,7 @@ def _model_ways(plan: FieldsPlan) -> Ways:
     cls, name, names, known = plan.cls, plan.name, plan.names, plan.known
 
     def take(value: Any) -> Parts:
-        fields = value.__dict__ if tuple(value.__dict__) == names else plan.read(value)
+        fields = value.__dict__ if tuple(value.__dict__) == names else plan.read_all(value)
         given = value.__pydantic_fields_set__
         extra, private = value.__pydantic_extra__, _set_privates(value)
         if given == known and not extra and not private:

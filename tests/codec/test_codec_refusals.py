@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pydantic
 import pytest
 
 from blobcp.checkpoint import Checkpoint, InterruptState, PregelChannelState
@@ -368,3 +369,43 @@ def test_failing_codecs_and_properties_are_our_errors(registry: Registry) -> Non
     assert caught.value.path == "a[0]"
     assert "KeyError: 'inner'" in str(caught.value)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+class Order(msgspec.Struct):
+    item: str
+    amount: int = 1
+
+
+class Bill(pydantic.BaseModel):
+    item: str
+    amount: int = 1
+
+
+def without(value: Any, name: str) -> Any:
+    """Return the value after the field was deleted."""
+    delattr(value, name)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (without(Order("tea"), "item"), "item"),
+        (without(Order("tea", 2), "amount"), "amount"),
+        (Bill.model_construct(amount=2), "item"),
+        (without(Bill(item="tea", amount=2), "amount"), "amount"),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_record_that_lacks_a_field_is_not_stored(value: Any, field: str, count: int, registry: Registry) -> None:
+    """A struct or model with an unset field could not be loaded, or only with another value, and so is refused."""
+    register(type(value), registry=registry)
+
+    with pytest.raises(SerializationError) as caught:
+        MsgpackSerializer(registry).dumps([value] * count)
+
+    assert caught.value.path == f"[0].{field}"
+    assert str(caught.value) == (
+        f"[0].{field}: it is not set, and a {__name__}.{type(value).__name__} can't be restored without it; "
+        "set it before the value is stored"
+    )
