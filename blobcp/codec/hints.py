@@ -15,7 +15,16 @@ from types import UnionType
 from typing import Annotated, Any, ForwardRef, Literal, TypeVar, Union
 from weakref import WeakKeyDictionary
 
-__all__ = ["alias_value", "classes_in", "hints_of", "is_alias", "is_union", "same_definition", "unwrapped"]
+__all__ = [
+    "alias_value",
+    "arguments_of",
+    "classes_in",
+    "hints_of",
+    "is_alias",
+    "is_union",
+    "same_definition",
+    "unwrapped",
+]
 
 _WRAPPERS = frozenset({"ClassVar", "Final", "InitVar", "NotRequired", "ReadOnly", "Required"})
 
@@ -28,9 +37,39 @@ def same_definition(one: type[Any], other: type[Any]) -> bool:
     """
     if one is other:
         return True
-    if one.__qualname__ != other.__qualname__:
+    if one.__qualname__ != other.__qualname__ or not _same_arguments(arguments_of(one), arguments_of(other)):
         return False
+    if _NOWHERE in (one.__module__, other.__module__):
+        return _alike(one, other)
     return one.__module__ == other.__module__ or _file_of(one) == _file_of(other) is not None
+
+
+_NOWHERE = "types"
+"""The module of classes that were made by a call which left it open; so it says nothing about where that was."""
+
+
+def arguments_of(cls: type[Any]) -> tuple[Any, ...]:
+    """Return what a generic pydantic model was specialised with: a class of its own, named after the bare names."""
+    return getattr(cls, "__pydantic_generic_metadata__", {}).get("args", ())
+
+
+def _same_arguments(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    return len(some) == len(others) and all(map(_same_argument, some, others))
+
+
+def _same_argument(one: Any, other: Any) -> bool:
+    if isinstance(one, type) and isinstance(other, type):
+        return same_definition(one, other)
+    some, others = typing.get_args(one), typing.get_args(other)
+    if not some or typing.get_origin(one) is Literal:
+        return bool(one == other)
+    return typing.get_origin(one) == typing.get_origin(other) and _same_arguments(some, others)
+
+
+def _alike(one: type[Any], other: type[Any]) -> bool:
+    """Tell whether two classes declare the same, so that a value of one loses nothing as one of the other."""
+    declared = vars(one).get("__annotations__")
+    return bool(declared) and declared == vars(other).get("__annotations__") and one.__bases__ == other.__bases__
 
 
 def _file_of(cls: type[Any]) -> str | None:

@@ -14,9 +14,19 @@ from typing import Any
 
 import msgspec
 
-from blobcp.codec.hints import hints_of
+from blobcp.codec.hints import arguments_of, hints_of
 
-__all__ = ["AUTOMATIC_KINDS", "FieldSpec", "Kind", "fields_of", "is_cached", "kind_of", "qualified_name", "slots_of"]
+__all__ = [
+    "AUTOMATIC_KINDS",
+    "FieldSpec",
+    "Kind",
+    "fields_of",
+    "is_cached",
+    "kind_of",
+    "qualified_name",
+    "slots_of",
+    "told_apart",
+]
 
 
 class Kind(StrEnum):
@@ -58,6 +68,16 @@ class FieldSpec(msgspec.Struct, frozen=True):
 def qualified_name(cls: type[Any]) -> str:
     """Return ``module.qualname``."""
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def told_apart(argument: Any) -> str:
+    """Return the qualified name of a class, with what tells it from others that have the same."""
+    if not isinstance(argument, type):
+        return str(argument)
+    name, arguments = qualified_name(argument), arguments_of(argument)
+    if arguments:
+        return f"{name.partition('[')[0]}[{', '.join(map(told_apart, arguments))}]"
+    return f"{name}({', '.join(hints_of(argument))})" if argument.__module__ == "types" else name
 
 
 def kind_of(cls: type[Any]) -> Kind | None:

@@ -8,7 +8,8 @@ one class under two names, is a :class:`~blobcp.errors.RegistrationError`. Two e
 
 * Classes with the same qualified name of the same module or source file count as one class that was defined again (a
   notebook cell, a module reload, a class inside a function, a file that is imported and also run as ``__main__``). The
-  newest is used for loading; values of the older ones are still written, under the same name.
+  newest is used for loading; values of the older ones are still written, under the same name. Generic pydantic models
+  with different arguments are not one class, nor are classes without a module that declare different fields.
 * A name that was given by :func:`register_annotations` yields to one that the user gives later, and stays as an alias.
 """
 
@@ -23,7 +24,7 @@ import msgspec
 from blobcp.checkpoint import Address, AddressSegment, Checkpoint, DagChannelState, InterruptState, PregelChannelState
 from blobcp.codec.conforms import conforms
 from blobcp.codec.hints import classes_in, same_definition
-from blobcp.codec.kinds import AUTOMATIC_KINDS, kind_of, qualified_name
+from blobcp.codec.kinds import AUTOMATIC_KINDS, kind_of, qualified_name, told_apart
 from blobcp.errors import RegistrationError
 
 __all__ = [
@@ -167,8 +168,8 @@ class Registry:
         holder = self._by_name.get(name)
         if holder is not None and not same_definition(holder.cls, cls):
             raise RegistrationError(
-                f"the name {name!r} belongs to {qualified_name(holder.cls)} and can't be given to "
-                f"{qualified_name(cls)} as well; choose another name"
+                f"the name {name!r} belongs to {told_apart(holder.cls)} and can't be given to "
+                f"{told_apart(cls)} as well; choose another name"
             )
 
     def _put(self, entry: Entry, known: Entry | None, names: list[str]) -> None:

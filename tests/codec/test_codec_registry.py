@@ -6,12 +6,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypedDict, TypeVar
 
 import msgspec
+import pydantic
 import pytest
 
 import blobcp.codec.registry
@@ -26,6 +27,8 @@ from blobcp.codec import (
     serializable,
 )
 from blobcp.errors import RegistrationError
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -168,6 +171,47 @@ def test_a_file_that_runs_under_two_names_is_no_clash(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(tmp_path / "shop.py")], env=env, check=True, timeout=60)
 
 
+PBox = pydantic.create_model("PBox", __base__=(pydantic.BaseModel, Generic[T]), item=(T, ...))
+
+
+def class_a(module: str) -> type[Any]:
+    """Make a dataclass A as a module of that name would."""
+    return make_dataclass("A", [("x", int)], namespace={"__module__": module})
+
+
+@pytest.mark.parametrize("wrap", [lambda cls: cls, lambda cls: list[cls], lambda cls: dict[str, cls | None]])
+def test_specialisations_for_two_classes_of_one_name_are_two(wrap: Callable[[Any], Any], registry: Registry) -> None:
+    """PBox[m1.A] and PBox[m2.A] have one name by default, and the second is refused until it is given another."""
+    one, two, again = (PBox[wrap(class_a(module))] for module in ("m1", "m2", "m1"))
+    register(one, name="box", registry=registry)
+
+    with pytest.raises(
+        RegistrationError, match=r"belongs to .*PBox\[.*m1\.A.*\] and .* to .*PBox\[.*m2\.A.*\] as well"
+    ):
+        register(two, name="box", registry=registry)
+    register(two, name="other", registry=registry)
+    register(again, name="box", registry=registry)
+
+    assert registry.named("box").cls is again  # type: ignore[union-attr]
+    assert registry.named("other").cls is two  # type: ignore[union-attr]
+
+
+def test_classes_without_a_module_are_one_if_they_declare_the_same(registry: Registry) -> None:
+    """make_dataclass knows no module on Python 3.11, so two different rows of one name are refused and not mixed up."""
+    fields: list[list[Any]] = [[("x", int)], [("y", int, 5)], [("x", int)]]
+    one, two, again = (make_dataclass("Row", each, namespace={"__module__": "types"}) for each in fields)
+    register(one, registry=registry)
+
+    with pytest.raises(RegistrationError) as caught:
+        register(two, registry=registry)
+    register(again, registry=registry)
+
+    assert str(caught.value) == (
+        "the name 'types.Row' belongs to types.Row(x) and can't be given to types.Row(y) as well; choose another name"
+    )
+    assert MsgpackSerializer(registry).loads(MsgpackSerializer(registry).dumps(one(3))) == again(3)
+
+
 def test_annotations_of_a_class_defined_again_replace_it_too(registry: Registry) -> None:
     """The same holds for what annotations register."""
     one, two = define_again(1), define_again(2)
@@ -222,9 +266,6 @@ def test_a_codec_makes_any_class_storable(registry: Registry) -> None:
 
     assert type(found) is Stack
     assert found == [(1,)]
-
-
-T = TypeVar("T")
 
 
 class Leaf(Enum):
