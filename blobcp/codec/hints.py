@@ -50,7 +50,8 @@ _NOWHERE = "types"
 
 def arguments_of(cls: type[Any]) -> tuple[Any, ...]:
     """Return what a generic pydantic model was specialised with: a class of its own, named after the bare names."""
-    return getattr(cls, "__pydantic_generic_metadata__", {}).get("args", ())
+    arguments: tuple[Any, ...] = getattr(cls, "__pydantic_generic_metadata__", {}).get("args", ())
+    return arguments
 
 
 def _same_arguments(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
@@ -83,8 +84,17 @@ def hints_of(cls: type[Any]) -> dict[str, Any]:
     """Return the annotations of a class and its bases by name, resolved; what can't be resolved is ``Any``."""
     hints = _known_hints.get(cls)
     if hints is None:
-        hints = _known_hints[cls] = _resolved_hints(cls)
+        hints = _resolved_hints(cls)
+        _known_hints[cls] = hints = hints | _hints_of_library(cls, hints)
     return hints
+
+
+def _hints_of_library(cls: type[Any], hints: dict[str, Any]) -> dict[str, Any]:
+    """Return what pydantic and attrs know better: a type variable's argument, and a type that is no annotation."""
+    if getattr(cls, "__pydantic_complete__", False) and hasattr(cls, "model_fields"):
+        return {name: info.annotation for name, info in cls.model_fields.items()}
+    told = {each.name: each.type for each in getattr(cls, "__attrs_attrs__", ())}
+    return {name: each for name, each in told.items() if name not in hints and not isinstance(each, str | None)}
 
 
 def _resolved_hints(cls: type[Any]) -> dict[str, Any]:
@@ -191,7 +201,7 @@ def _mentioned_by(annotation: Any) -> list[Any]:
         return [annotation.__bound__, *annotation.__constraints__]
     if isinstance(annotation, type) and not _is_builtin(annotation):
         bases = [*annotation.__bases__, *getattr(annotation, "__orig_bases__", ())]
-        return [*bases, *hints_of(annotation).values()]
+        return [*bases, *arguments_of(annotation), *hints_of(annotation).values()]
     return []
 
 

@@ -172,10 +172,7 @@ def _attrs_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ...
         factory: Callable[..., Any] = raw.factory
         return factory if raw.takes_self else _calling(factory)
 
-    return tuple(
-        FieldSpec(each.name, hints.get(each.name, each.type or Any), default(each.default))
-        for each in cls.__attrs_attrs__
-    )
+    return tuple(FieldSpec(each.name, hints.get(each.name, Any), default(each.default)) for each in cls.__attrs_attrs__)
 
 
 def _model_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ...]:

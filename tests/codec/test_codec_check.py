@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Annotated, Any, Generic, TextIO, TypeVar
 
+import attr
 import attrs
 import msgspec
 import pydantic
@@ -54,9 +55,22 @@ class Box(Generic[T]):
     item: T
 
 
+class Page(pydantic.BaseModel, Generic[T]):
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+
+    items: list[T]
+
+
+@attr.s
+class Typed:
+    event = attr.ib(type=threading.Event)
+
+
 @pytest.mark.parametrize(
     ("annotation", "path", "name"),
     [
+        (Page[io.StringIO], "state.items[]", "_io.StringIO"),
+        (Typed, "state.event", "threading.Event"),
         (State, "state.lock", "_thread.lock"),
         (list[State], "state[].lock", "_thread.lock"),
         (Annotated[State | WithSocket, 1], "state.lock", "_thread.lock"),

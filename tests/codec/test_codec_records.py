@@ -8,6 +8,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import attr
 import attrs
 import msgspec
 import pydantic
@@ -467,3 +468,42 @@ def test_annotations_register_models_and_attrs_classes() -> None:
     register_annotations(dict[str, Strict | Attrs | list[Root]], registry)
 
     assert {"Strict", "Model", "Attrs", "Root"} <= {name.rpartition(".")[2] for name in registry.names()}
+
+
+@dataclass
+class Tea:
+    name: str
+
+
+class Page(pydantic.BaseModel, Generic[T]):
+    items: list[T]
+
+
+class TeaPage(Page[Tea]):
+    pass
+
+
+class Tagged(pydantic.BaseModel, Generic[T]):
+    _hidden: Any = None
+
+
+@attr.s
+class Typed:
+    tea = attr.ib(type=Tea)
+
+
+@pytest.mark.parametrize("annotation", [Page[Tea], TeaPage, list[Page[Tea]] | None, Tagged[Tea], Typed])
+def test_annotations_register_what_the_library_knows(annotation: Any, registry: Registry) -> None:
+    """The argument of a generic model, and a type that attrs was told without an annotation, are registered too."""
+    register_annotations(annotation, registry)
+
+    assert registry.of(Tea).name == f"{__name__}.Tea"  # type: ignore[union-attr]
+
+
+def test_an_item_of_a_generic_model_comes_back() -> None:
+    """What the annotation Page[Tea] registers is enough to store one."""
+    registry = Registry()
+    register_annotations(Page[Tea], registry)
+    serializer = MsgpackSerializer(registry)
+
+    assert serializer.loads(serializer.dumps(Page[Tea](items=[Tea("oolong")]))) == Page[Tea](items=[Tea("oolong")])
