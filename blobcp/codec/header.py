@@ -12,7 +12,8 @@ from typing import Literal, TypeVar
 import msgspec
 
 from blobcp.codec.frame import ENCRYPTED, SIGNED, ZLIB, ZSTD, Blob, Damage, Frame
-from blobcp.errors import CheckpointError
+from blobcp.codec.limits import check_depth
+from blobcp.errors import CheckpointError, SerializationError
 
 __all__ = ["Header", "Parent", "PendingInterrupt", "Seal", "Status", "decode_header", "encode_header", "seal_of"]
 
@@ -82,6 +83,8 @@ class _Sealed(msgspec.Struct):
 
 
 _NO_SEAL = Seal()
+_MAX_DEPTH = 100
+"""How deep a field may be nested, also one that a later release adds: the decoder skips those by recursion."""
 
 _encoder = msgspec.msgpack.Encoder()
 _header_decoder = msgspec.msgpack.Decoder(Header)
@@ -135,6 +138,10 @@ def seal_of(frame: Frame) -> Seal:
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[_T], head: Blob) -> _T:
+    try:
+        check_depth(head, _MAX_DEPTH)
+    except SerializationError as problem:
+        raise Damage("its header can't be read (it is nested too deeply)") from problem
     try:
         return decoder.decode(head)
     except (msgspec.MsgspecError, ValueError, RecursionError, MemoryError) as problem:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from blobcp.codec.cells import CELL_PURPOSE
-from blobcp.codec.limits import Limits
+from blobcp.codec.limits import MOST_LEVELS, Limits
 from blobcp.codec.pickled import SignedPickles
 from blobcp.codec.plans import Plans
 from blobcp.codec.raw import RawPlans
@@ -76,7 +76,9 @@ class MsgpackSerializer:
         Args:
             registry: the classes that may be stored and loaded; by default those of the module functions.
             max_depth: how deep a stored value may be nested, counted in what loading takes of the stack: a list or dict
-                takes one level, another container two, a value of a registered class three.
+                takes one level, another container two, a value of a registered class three; at most 10,000. Bytes
+                nested more than three times as deeply are refused at load, wherever Python's recursion limit would not
+                soon stop there.
             max_elements: refuse to load bytes with more values than this, or nested more than three times ``max_depth``,
                 before any of them is made. They are counted in Python, which costs more than loading them; without it
                 hostile bytes may take some hundred times their size in memory, as a byte may be a whole dict or record.
@@ -88,10 +90,10 @@ class MsgpackSerializer:
             OptionError: a key is of a wrong type or length.
         """
         self.registry = registry or default_registry
-        self.max_depth = max_depth
-        self._limits = None if max_elements is None else Limits(max_elements, 3 * max_depth)
+        self.max_depth = min(max_depth, MOST_LEVELS)
+        self._limits = Limits(max_elements, 3 * self.max_depth)
         self._pickles = None if pickle_key is None else SignedPickles(pickle_key, CELL_PURPOSE)
-        self._engine = _Engine(self.registry, max_depth, self._pickles)
+        self._engine = _Engine(self.registry, self.max_depth, self._pickles)
 
     def dumps(self, value: Any) -> bytes:
         """Return the value as bytes.
@@ -113,8 +115,7 @@ class MsgpackSerializer:
             UnknownTypeError: a name in them is not registered; the message holds it and the path.
             SerializationError: they are not such bytes, or a class has changed so that it can't take them.
         """
-        if self._limits:
-            self._limits.check(data)
+        self._limits.check(data)
         return self._current().reader.read(data)
 
     def loads_raw(self, data: bytes | bytearray | memoryview) -> Any:
@@ -126,8 +127,7 @@ class MsgpackSerializer:
         Raises:
             SerializationError: they are not such bytes.
         """
-        if self._limits:
-            self._limits.check(data)
+        self._limits.check(data)
         return _raw_reader.read(data)
 
     def check(self, annotation: Any, path: str = "") -> None:

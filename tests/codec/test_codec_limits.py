@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 import tracemalloc
 
@@ -80,3 +82,65 @@ def test_counting_never_fails(data: bytes) -> None:
             return "levels" if "levels" in str(error) else "refused"
 
     assert outcome(limited) in (outcome(plain), "levels")
+
+
+IN_A_FRESH_PROCESS = """
+import sys
+from blobcp.codec import MsgpackSerializer, read_header
+from blobcp.errors import BlobcpError
+from hashlib import blake2b
+
+def blob_of(header):
+    start = b"BCP1\\0" + len(header).to_bytes(4, "big") + bytes(8) + header
+    return start + blake2b(start, digest_size=32).digest()
+
+sys.setrecursionlimit(1_000_000)
+serializer = MsgpackSerializer()
+deep = b"\\x91" * 900_000 + b"\\xc0"
+hidden = b"\\x92\\xd6\\x01\\xc6\\x7f\\xff\\xff" + deep
+tuples = b"\\x90"
+for _ in range(9_000):
+    tuples = b"\\xc9" + (len(tuples) + 1).to_bytes(4, "big") + b"\\x01\\x91" + tuples
+for load, data in [
+    (serializer.loads, deep),
+    (serializer.loads_raw, deep),
+    (serializer.loads, b"\\x81\\x01" * 900_000),
+    (serializer.loads, hidden),
+    (serializer.loads, tuples),
+    (MsgpackSerializer(max_depth=1_000_000).loads, deep),
+    (MsgpackSerializer(max_depth=1_000_000).loads, tuples),
+    (read_header, blob_of(b"\\x82\\xadcheckpoint_id\\xa1a\\xa1x" + deep)),
+]:
+    try:
+        load(data)
+    except BlobcpError as error:
+        print(str(error).partition(" that max_depth")[0].partition(";")[0])
+"""
+
+
+def test_no_nesting_ends_the_process() -> None:
+    """Where Python's recursion limit was raised, bytes nested too deeply are our error all the same, and no crash."""
+    done = subprocess.run([sys.executable, "-c", IN_A_FRESH_PROCESS], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "the bytes hold more levels than the 1500",
+        "the bytes hold more levels than the 1500",
+        "the bytes hold more levels than the 1500",
+        "the bytes are corrupt (an extension and the value in it differ in length)",
+        "the bytes hold more levels than the 1500",
+        "the bytes hold more levels than the 10000",
+        "the bytes hold more levels than the 10000",
+        "the blob is corrupt: its header can't be read (it is nested too deeply)",
+    ]
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["loads", "loads_raw"])
+def test_a_small_max_depth_holds_at_load(raw: bool) -> None:
+    """A max_depth far below Python's recursion limit is applied to bytes without any other limit."""
+    serializer = MsgpackSerializer(Registry(), max_depth=10)
+    load = serializer.loads_raw if raw else serializer.loads
+
+    assert load(b"\x91" * 30 + b"\x01") is not None
+    with pytest.raises(SerializationError, match="more levels than the 30 that max_depth"):
+        load(b"\x91" * 31 + b"\x01")
