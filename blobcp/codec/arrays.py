@@ -17,6 +17,8 @@ __all__ = ["ARRAY_SHAPES", "array_shape"]
 _ARRAY, _SCALAR = 43, 44
 _KINDS = frozenset("biufcmMSUV")
 _TEXTS = ("str_", "bytes_")
+_MOST_DIMENSIONS = 64
+"""How many numpy has; to multiply more sizes, which may be huge, could take long."""
 
 
 def array_shape(cls: type[Any]) -> Shape | None:
@@ -57,7 +59,7 @@ def _numpy() -> Any:
 
 def _build_array(parts: Parts) -> Any:
     description, char, shape, order, data = parts
-    if type(shape) is not list or not all(type(size) is int and size >= 0 for size in shape):
+    if type(shape) is not list or len(shape) > _MOST_DIMENSIONS or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError("the shape of an array is corrupt")
     return _filled(description, char, tuple(shape), order, data)
 

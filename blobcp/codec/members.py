@@ -145,6 +145,6 @@ def default_dict_shape(registry: Registry) -> Shape:
         return defaultdict(_found(kind, name), zip(flat[::2], flat[1::2], strict=True))
 
     def step(index: int, parts: Parts) -> str:
-        return step_of_pair(index - 2, parts[2:]) if index > 1 else step_of_index(index)
+        return step_of_pair(index, parts) if index > 1 else step_of_index(index)  # two parts are before the pairs
 
     return Shape(14, take, build, step)

@@ -93,10 +93,9 @@ class Reader:
     def _walk_parts(self, code: int, parts: Any, steps: list[str]) -> list[Any]:
         if type(parts) is not list:
             raise _error(steps, f"the bytes are corrupt (extension {code} holds a {type(parts).__name__})")
-        built: list[Any] = []
-        for index, part in enumerate(parts):
-            built.append(self._walk(part, [*steps, self._plans.step(code, index, [*built, part])]))
-        return built
+        for index, part in enumerate(parts):  # in place, since a copy for each part would take quadratic time
+            parts[index] = self._walk(part, [*steps, self._plans.step(code, index, parts)])
+        return parts
 
 
 def _load_error(steps: list[str], problem: LoadProblem) -> SerializationError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,17 @@ def test_hostile_arrays_are_refused(parts: list[Any], serializer: MsgpackSeriali
     for code in (43, 44):
         with pytest.raises(SerializationError, match=r"corrupt|not allowed"):
             serializer.loads(encode(Ext(code, encode(parts))))
+
+
+def test_a_shape_of_many_sizes_costs_nothing(serializer: MsgpackSerializer) -> None:
+    """More dimensions than numpy has are refused before their sizes are multiplied."""
+    data = encode(Ext(43, encode(["<f8", "", [2**63 - 1] * 50_000, "C", b""])))
+    started = time.perf_counter()
+
+    with pytest.raises(SerializationError, match="the shape of an array is corrupt"):
+        serializer.loads(data)
+
+    assert time.perf_counter() - started < 1.5
 
 
 def test_numpy_is_not_imported_for_it() -> None:

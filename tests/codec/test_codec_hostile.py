@@ -90,6 +90,27 @@ def test_hostile_bytes_are_refused(data: bytes) -> None:
     assert time.perf_counter() - started < 5
 
 
+MANY = 100_000
+UNKNOWN = Ext(32, encode(["shop.Cart", {}]))
+LONG_SEARCHES = {
+    "a tuple": (encode(Ext(1, encode([*range(MANY), UNKNOWN]))), f"[{MANY}]"),
+    "a dict": (encode(Ext(4, encode([*range(MANY), 7, UNKNOWN]))), "[7]"),
+    "a dict with a factory": (encode(Ext(14, encode([0, "", *range(MANY), 7, UNKNOWN]))), "[7]"),
+}
+
+
+@pytest.mark.parametrize(("data", "path"), LONG_SEARCHES.values(), ids=LONG_SEARCHES.keys())
+def test_the_path_is_found_in_linear_time(data: bytes, path: str) -> None:
+    """What can't be loaded is named by its path without a copy of all before it for each value."""
+    started = time.perf_counter()
+
+    with pytest.raises(UnknownTypeError) as caught:
+        MsgpackSerializer(Registry()).loads(data)
+
+    assert caught.value.path == path
+    assert time.perf_counter() - started < 1.5
+
+
 @pytest.mark.parametrize("name", ["os.system", "poc_mod.mark", "builtins.exec", "builtins.list", "subprocess.Popen"])
 @pytest.mark.parametrize("code", range(32, 41))
 def test_a_name_never_leads_to_code(name: str, code: int) -> None:
