@@ -7,6 +7,7 @@ imports them.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from enum import Enum, StrEnum
 from functools import cached_property
@@ -17,10 +18,10 @@ import msgspec
 from blobcp.codec.hints import arguments_of, hints_of
 
 __all__ = [
-    "AUTOMATIC_KINDS",
     "FieldSpec",
     "Kind",
     "fields_of",
+    "is_automatic",
     "is_cached",
     "kind_of",
     "qualified_name",
@@ -43,11 +44,10 @@ class Kind(StrEnum):
     CODEC = "class with a codec"
 
 
-AUTOMATIC_KINDS = frozenset({Kind.DATACLASS, Kind.STRUCT, Kind.ATTRS, Kind.MODEL, Kind.NAMED_TUPLE, Kind.ENUM})
-"""The kinds that an annotation is enough to register."""
-
 _PY_HEAP_TYPE = 1 << 9
 _BASES_OF_OTHERS = frozenset({"abc", "builtins", "enum", "msgspec", "pydantic.main", "pydantic.root_model", "typing"})
+_BASES_OF_PLAIN = _BASES_OF_OTHERS | {"collections.abc", "typing_extensions"}
+_NOT_OF_USERS = sys.stdlib_module_names | {"blobcp"}
 _RUNTIME_ATTRIBUTES = frozenset({"__dict__", "__weakref__"})
 
 
@@ -93,6 +93,19 @@ def kind_of(cls: type[Any]) -> Kind | None:
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_field_defaults"):
         return Kind.NAMED_TUPLE
     return _kind_of_plain(cls) if _is_plain(cls) else None
+
+
+def is_automatic(cls: type[Any]) -> bool:
+    """Tell whether an annotation is enough to register a class.
+
+    A plain class is left to the user where the standard library or this one wrote it or a base of it: its attributes
+    need not be all there is (a thread, a logger, a pool).
+    """
+    kind = kind_of(cls)
+    if kind is not Kind.OBJECT:
+        return kind is not None
+    modules = {base.__module__ for base in cls.__mro__} - _BASES_OF_PLAIN
+    return _NOT_OF_USERS.isdisjoint(module.partition(".")[0] for module in modules)
 
 
 def _kind_of_plain(cls: type[Any]) -> Kind | None:

@@ -24,7 +24,7 @@ import msgspec
 from blobcp.checkpoint import Address, AddressSegment, Checkpoint, DagChannelState, InterruptState, PregelChannelState
 from blobcp.codec.conforms import conforms
 from blobcp.codec.hints import classes_in, same_definition
-from blobcp.codec.kinds import AUTOMATIC_KINDS, kind_of, qualified_name, told_apart
+from blobcp.codec.kinds import is_automatic, kind_of, qualified_name, told_apart
 from blobcp.errors import RegistrationError
 
 __all__ = [
@@ -265,9 +265,10 @@ def register_codec(
 
 
 def register_annotations(annotation: Any, registry: Registry | None = None) -> None:
-    """Register every dataclass, struct, enum, named tuple, model and attrs class that a type annotation mentions.
+    """Register every class that a type annotation mentions and that :func:`register` takes.
 
-    It looks into fields, base classes, generics, unions and ``Annotated``; what can't be resolved is left out.
+    Plain classes of the standard library, and such that derive from one, are left out: they may live in one process. It
+    looks into fields, base classes, generics, unions and ``Annotated``; what can't be resolved is left out.
 
     Args:
         annotation: a class or any other type annotation.
@@ -278,7 +279,7 @@ def register_annotations(annotation: Any, registry: Registry | None = None) -> N
     """
     target = registry or default_registry
     for cls in classes_in(annotation):
-        if kind_of(cls) in AUTOMATIC_KINDS:
+        if is_automatic(cls):
             target.add(cls, automatic=True)
 
 

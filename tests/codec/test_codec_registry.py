@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -355,9 +356,47 @@ def test_annotations_register_all_that_they_mention(registry: Registry) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "annotation", [Any, None, int, "text", 3, T, list, Plain, Callable[..., Any], ..., [int], object()]
-)
+class Failure(Exception): ...
+
+
+class Bag(Plain, Generic[T]):
+    def __init__(self, item: T) -> None:
+        self.item = item
+
+
+@dataclass
+class Outcome:
+    why: Failure | None = None
+    plain: Plain | None = None
+    bag: Bag[int] | None = None
+
+
+def test_annotations_register_exceptions_and_plain_classes(registry: Registry) -> None:
+    """A field that may hold an exception or an object of the user's own class can be stored when it does."""
+    register_annotations(Outcome, registry)
+    serializer = MsgpackSerializer(registry)
+
+    found = serializer.loads(serializer.dumps(Outcome(Failure("cold", 3), Plain(), Bag(4))))
+
+    assert (type(found.why), found.why.args) == (Failure, ("cold", 3))
+    assert type(found.plain) is Plain
+    assert (type(found.bag), found.bag.item) == (Bag, 4)
+
+
+class Worker(threading.Thread): ...
+
+
+@pytest.mark.parametrize("annotation", [logging.Logger, threading.Event, Worker, list[Worker | None]])
+def test_annotations_register_no_plain_class_of_the_standard_library(annotation: Any, registry: Registry) -> None:
+    """Loggers, events and what derives from a thread need not be all in their attributes, so the user decides."""
+    before = registry.names()
+
+    register_annotations(annotation, registry)
+
+    assert registry.names() == before
+
+
+@pytest.mark.parametrize("annotation", [Any, None, int, "text", 3, T, list, Callable[..., Any], ..., [int], object()])
 def test_other_annotations_register_nothing(annotation: Any, registry: Registry) -> None:
     """What is no class with fields is left alone, whatever it is."""
     before = registry.names()
