@@ -13,6 +13,8 @@ __all__ = ["joined", "shown", "step_of_index", "step_of_key", "step_of_member"]
 
 _LONGEST_KEY = 60
 _LONGEST_PATH = 400
+_LONGEST_INT = 1024
+"""In bits; Python makes no text of very long ints, and takes long for the others."""
 _READABLE_KEYS = (str, int, float, bool, bytes, type(None))
 
 
@@ -36,6 +38,8 @@ def _text_of_key(key: Any) -> str:
     if type(key) is tuple:
         comma = "," if len(key) == 1 else ""
         return f"({', '.join(map(_text_of_key, key))}{comma})"
+    if type(key) is int and key.bit_length() > _LONGEST_INT:
+        return "<int>"
     if type(key) in _READABLE_KEYS:
         text = repr(key)
         return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}…"

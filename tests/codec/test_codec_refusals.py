@@ -409,3 +409,19 @@ def test_a_record_that_lacks_a_field_is_not_stored(value: Any, field: str, count
         f"[0].{field}: it is not set, and a {__name__}.{type(value).__name__} can't be restored without it; "
         "set it before the value is stored"
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [(10**5000, "[<int>]"), (-(10**5000), "[<int>]"), ((1, 10**5000), "[(1, <int>)]"), (2**70, f"[{2**70}]")],
+    ids=["long", "negative", "in a tuple", "short"],
+)
+def test_a_path_leads_past_very_long_ints(key: Any, path: str, registry: Registry) -> None:
+    """A key that Python makes no text of is shown by its class, in the error of saving and of loading."""
+    assert refused({key: threading.Lock()}, registry).path == path
+
+    register(Job, name="a.job", registry=registry)
+    data = MsgpackSerializer(registry).dumps({key: Job("a")})
+    with pytest.raises(SerializationError) as caught:
+        MsgpackSerializer(Registry()).loads(data)
+    assert caught.value.path == path
