@@ -44,7 +44,10 @@ def _take_scalar(scalar: Any) -> Parts:
 
 def _take_dtype(dtype: Any) -> Parts:
     if dtype.hasobject or dtype.kind not in _KINDS:
-        raise Refusal(f"an array of dtype {dtype} holds Python objects: store array.tolist(), or give it another dtype")
+        raise Refusal(
+            f"an array of dtype {dtype} holds Python objects: store array.tolist(), or give it another dtype",
+            picklable=True,
+        )
     numpy = _numpy()
     description = numpy.lib.format.dtype_to_descr(dtype)
     return [description, dtype.char if numpy.dtype(description).type is not dtype.type else ""]
@@ -59,7 +62,11 @@ def _numpy() -> Any:
 
 def _build_array(parts: Parts) -> Any:
     description, char, shape, order, data = parts
-    if type(shape) is not list or len(shape) > _MOST_DIMENSIONS or not all(type(size) is int and size >= 0 for size in shape):
+    if (
+        type(shape) is not list
+        or len(shape) > _MOST_DIMENSIONS
+        or not all(type(size) is int and size >= 0 for size in shape)
+    ):
         raise ValueError("the shape of an array is corrupt")
     return _filled(description, char, tuple(shape), order, data)
 

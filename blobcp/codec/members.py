@@ -126,7 +126,8 @@ def default_dict_shape(registry: Registry) -> Shape:
         if entry is None:
             raise Refusal(
                 f"the default_factory {getattr(factory, '__qualname__', factory)!s} can't be found again; use a "
-                "built-in class such as list, int or dict, or register the class"
+                "built-in class such as list, int or dict, or register the class",
+                picklable=True,
             ).within(".default_factory", value)
         return _REGISTERED_FACTORY, entry.name
 

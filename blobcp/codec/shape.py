@@ -70,13 +70,17 @@ class Refusal(Exception):
         advice: what is wrong and what to do, to follow the path.
         type: the class at fault where it has no registered name.
         too_deep: whether the walk went deeper than allowed.
+        picklable: whether a pickle would hold the very value, where those are turned on.
     """
 
-    def __init__(self, advice: str, *, type: type[Any] | None = None, too_deep: bool = False) -> None:
+    def __init__(
+        self, advice: str, *, type: type[Any] | None = None, too_deep: bool = False, picklable: bool = False
+    ) -> None:
         super().__init__(advice)
         self.advice = advice
         self.type = type
         self.too_deep = too_deep
+        self.picklable = picklable
         self.steps: list[str] = []
         self.holders: list[object] = []
 

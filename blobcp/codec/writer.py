@@ -197,11 +197,17 @@ class Writer:
         """Return what writes values of one type by their parts, whatever these are."""
         code, take, _, step, _ = shape
         leaves, ways, max_depth = self._leaves, self._ways, self._max_depth
+        pickled = self._plans.pickled
 
         def write(value: Any, depth: int) -> Ext:
             if depth > max_depth:
                 raise too_deep(max_depth)
-            parts = take(value)
+            try:
+                parts = take(value)
+            except Refusal as refusal:
+                if pickled is None or not refusal.picklable:
+                    raise
+                return Ext(pickled.code, _encode(pickled.take(value)))
             if leaves.issuperset(map(type, parts)):
                 return Ext(code, _encode(parts))
             out: list[Any] = []

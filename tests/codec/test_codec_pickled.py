@@ -7,11 +7,13 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.msgpack import Ext, decode, encode
 
@@ -206,3 +208,35 @@ class TestHybrid:
 
         with pytest.raises(UnregisteredTypeError, match="call"):
             MsgpackSerializer(Registry()).check(Handler)
+
+
+def hybrids() -> list[MsgpackSerializer]:
+    """Return serializers that pickle what they can't store otherwise."""
+    return [MsgpackSerializer(Registry(), pickle_key=key) for key in (KEY, [KEY, OLD])]
+
+
+@pytest.mark.parametrize("serializer", hybrids(), ids=["one key", "two keys"])
+def test_values_that_their_own_form_can_not_take_are_pickled(serializer: MsgpackSerializer) -> None:
+    """A defaultdict with a lambda and an array of objects have a form of their own that can't take them; a pickle can."""
+    counts = defaultdict(lambda: 7, a=1)
+    array, scalar = np.array([None, "x"], dtype=object), np.zeros(1, [("a", "O")])[0]
+
+    back, items, row = serializer.loads(serializer.dumps([counts, array, scalar]))
+
+    assert (back["a"], back["new"]) == (1, 7)
+    assert (items.dtype, items.tolist()) == (np.dtype(object), [None, "x"])
+    assert (row.dtype, row.item()) == (scalar.dtype, scalar.item())
+
+
+def test_a_value_that_a_pickle_would_change_is_refused() -> None:
+    """Half of a network share is another path after pickling too, so it is refused with a key as without one."""
+    with pytest.raises(SerializationError, match=r"at: the path .* is another one when it is read again"):
+        hybrids()[0].dumps({"at": PureWindowsPath("//host/")})
+
+
+def test_a_factory_that_nothing_can_hold_is_refused() -> None:
+    """Where the pickle fails as well, the error says so and where."""
+    lock = threading.Lock()
+
+    with pytest.raises(SerializationError, match=r"jobs\[0\]: a value of class defaultdict can't be pickled either"):
+        hybrids()[0].dumps({"jobs": [defaultdict(lambda: lock)]})
