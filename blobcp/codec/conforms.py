@@ -16,7 +16,17 @@ from typing import Any, Literal, NamedTuple
 
 from blobcp.codec.hints import alias_value, hints_of, is_alias, is_union, same_definition, unwrapped
 
-__all__ = ["PROMOTIONS", "Check", "accepts_all", "all_test", "check_of", "conforms", "describe", "shallow_checker"]
+__all__ = [
+    "PROMOTIONS",
+    "Check",
+    "accepts_all",
+    "all_test",
+    "check_of",
+    "check_of_field",
+    "conforms",
+    "describe",
+    "shallow_checker",
+]
 
 Test = Callable[[Any], bool]
 
@@ -58,6 +68,14 @@ def conforms(value: Any, annotation: Any) -> bool:
 def check_of(annotation: Any) -> Check | None:
     """Return the deep check for an annotation, or ``None`` where anything goes."""
     return _cached(annotation, True)
+
+
+def check_of_field(annotation: Any, default: Any) -> Check | None:
+    """Return the deep check for a field that also accepts its default, as in ``x: int = None``."""
+    check = check_of(annotation)
+    if check is None or check.test(default):
+        return check
+    return _either([check, _literal((default,))])
 
 
 def shallow_checker(annotation: Any) -> Test | None:
@@ -146,6 +164,10 @@ def _union(members: Iterable[Any], deep: bool) -> Check | None:
     checks = [check for check in found if check is not None]
     if len(checks) < len(found):
         return None
+    return _either(checks)
+
+
+def _either(checks: list[Check]) -> Check:
     tests = [check.test for check in checks]
 
     def by_type(cls: type[Any]) -> bool | None:

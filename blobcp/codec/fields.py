@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from blobcp.codec.conforms import all_test, check_of, describe
-from blobcp.codec.kinds import FieldSpec, Kind, fields_of, qualified_name
+from blobcp.codec.conforms import Check, all_test, check_of, check_of_field, describe
+from blobcp.codec.kinds import Constant, FieldSpec, Kind, fields_of, qualified_name
 from blobcp.codec.shape import LoadProblem, Parts, Refusal
 from blobcp.codec.tables import Column, rows_getter
 
@@ -19,6 +19,12 @@ _MOST_SIGNATURES = 256
 
 Fields = dict[str, Any]
 Pending = tuple[tuple[int, Callable[[Any], bool]], ...]
+
+
+def _check_of(spec: FieldSpec) -> Check | None:
+    if isinstance(spec.default, Constant):
+        return check_of_field(spec.annotation, spec.default.value)
+    return check_of(spec.annotation)
 
 
 class FieldsPlan:
@@ -34,7 +40,7 @@ class FieldsPlan:
         self.specs = fields_of(cls, kind)
         self.names = tuple(spec.name for spec in self.specs)
         self.known = frozenset(self.names)
-        self._checks = [None if kind is Kind.MODEL else check_of(spec.annotation) for spec in self.specs]
+        self._checks = [None if kind is Kind.MODEL else _check_of(spec) for spec in self.specs]
         self._tests = [check and all_test(check) for check in self._checks]
         self._pending: dict[tuple[type[Any], ...], Pending] = {}
         self._get = rows_getter(self.names) if self.names else lambda value: ()

@@ -18,6 +18,7 @@ import msgspec
 from blobcp.codec.hints import arguments_of, hints_of
 
 __all__ = [
+    "Constant",
     "FieldSpec",
     "Kind",
     "fields_of",
@@ -147,8 +148,14 @@ def fields_of(cls: type[Any], kind: Kind) -> tuple[FieldSpec, ...]:
     return find(cls, hints_of(cls)) if find else ()
 
 
-def _constant(value: Any) -> Callable[[Any], Any]:
-    return lambda _: value
+class Constant(msgspec.Struct, frozen=True):
+    """A default that is one object, the same for all."""
+
+    value: Any
+
+    def __call__(self, owner: Any) -> Any:
+        """Return it."""
+        return self.value
 
 
 def _calling(factory: Callable[[], Any]) -> Callable[[Any], Any]:
@@ -159,7 +166,7 @@ def _dataclass_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec,
     def default(field: dataclasses.Field[Any]) -> Callable[[Any], Any] | None:
         if field.default_factory is not dataclasses.MISSING:
             return _calling(field.default_factory)
-        return None if field.default is dataclasses.MISSING else _constant(field.default)
+        return None if field.default is dataclasses.MISSING else Constant(field.default)
 
     return tuple(FieldSpec(field.name, hints.get(field.name, Any), default(field)) for field in dataclasses.fields(cls))
 
@@ -168,7 +175,7 @@ def _struct_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ..
     def default(raw: Any) -> Callable[[Any], Any] | None:
         if raw is msgspec.NODEFAULT:
             return None
-        return _calling(raw.factory) if type(raw).__name__ == "Factory" else _constant(raw)
+        return _calling(raw.factory) if type(raw).__name__ == "Factory" else Constant(raw)
 
     names = cls.__struct_fields__
     defaults = cls.__struct_defaults__
@@ -181,7 +188,7 @@ def _attrs_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ...
         if type(raw).__name__ == "_Nothing":
             return None
         if type(raw).__name__ != "Factory":
-            return _constant(raw)
+            return Constant(raw)
         factory: Callable[..., Any] = raw.factory
         return factory if raw.takes_self else _calling(factory)
 
@@ -199,7 +206,7 @@ def _model_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ...
 
 def _named_tuple_fields(cls: type[Any], hints: dict[str, Any]) -> tuple[FieldSpec, ...]:
     def default(name: str) -> Callable[[Any], Any] | None:
-        return _constant(cls._field_defaults[name]) if name in cls._field_defaults else None
+        return Constant(cls._field_defaults[name]) if name in cls._field_defaults else None
 
     return tuple(FieldSpec(name, hints.get(name, Any), default(name)) for name in cls._fields)
 

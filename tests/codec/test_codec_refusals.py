@@ -425,3 +425,32 @@ def test_a_path_leads_past_very_long_ints(key: Any, path: str, registry: Registr
     with pytest.raises(SerializationError) as caught:
         MsgpackSerializer(Registry()).loads(data)
     assert caught.value.path == path
+
+
+@dataclass
+class Implicit:
+    note: str = None  # type: ignore[assignment]
+    size: int = "auto"  # type: ignore[assignment]
+
+
+class ImplicitStruct(msgspec.Struct):
+    note: str = None  # type: ignore[assignment]
+    size: int = "auto"  # type: ignore[assignment]
+
+
+class ImplicitTuple(NamedTuple):
+    note: str = None  # type: ignore[assignment]
+    size: int = "auto"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("cls", [Implicit, ImplicitStruct, ImplicitTuple])
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_field_may_hold_its_own_default(cls: Any, count: int, registry: Registry) -> None:
+    """An implicit optional is stored at its default, again after loading, and refused for any other wrong value."""
+    register(cls, registry=registry)
+    serializer = MsgpackSerializer(registry)
+    values = [cls()] * count + [cls("x", 1)]
+
+    assert serializer.loads(serializer.dumps(serializer.loads(serializer.dumps(values)))) == values
+    with pytest.raises(SerializationError, match=r"\[0\]\.size: expected int, found str"):
+        serializer.dumps([cls(size="other")] * count)
