@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from types import new_class
+from sys import intern
+from types import MemberDescriptorType, new_class
 from typing import Any
 
 import msgspec
@@ -73,13 +74,22 @@ def _object_ways(plan: FieldsPlan) -> Ways:
 def _putter(plan: FieldsPlan) -> Callable[[Any, Fields], None]:
     slotted = any(hasattr(_class_attribute(plan.cls, name), "__set__") for name in plan.names)
     if slotted or not plan.cls.__dictoffset__:
-        return set_attributes
+        return _put_declared
 
     return _put_in_dict
 
 
 def _put_in_dict(value: Any, fields: Fields) -> None:
     value.__dict__.update(fields)
+
+
+def _put_declared(value: Any, fields: Fields) -> None:
+    """Set fields past a class's own ``__setattr__``, which may refuse (frozen) or do more than set.
+
+    A field that the class declares as a descriptor of its own is set by that.
+    """
+    for name, item in fields.items():
+        object.__setattr__(value, name, item)
 
 
 def _put_nowhere(value: Any, fields: Fields) -> None:
@@ -91,9 +101,25 @@ def _class_attribute(cls: type[Any], name: str) -> object:
 
 
 def set_attributes(value: Any, attributes: Fields) -> None:
-    """Set attributes past a class's own ``__setattr__``, which may refuse (frozen) or do more than set."""
+    """Set attributes whose names stood in a blob: in slots or the ``__dict__``, so that no property's setter runs.
+
+    Raises:
+        AttributeError: there is no place for one.
+    """
+    cls = type(value)
     for name, item in attributes.items():
-        object.__setattr__(value, name, item)
+        slot = _slot(cls, name)
+        if slot is not None:
+            slot.__set__(value, item)
+        elif cls.__dictoffset__:
+            value.__dict__[intern(name)] = item
+        else:
+            raise AttributeError(f"a {cls.__qualname__} has no place for an attribute {name!r}")
+
+
+def _slot(cls: type[Any], name: str) -> MemberDescriptorType | None:
+    found = (vars(base).get(name) for base in cls.__mro__)
+    return next((each for each in found if type(each) is MemberDescriptorType), None)
 
 
 def _further_attributes(plan: FieldsPlan) -> Callable[[Any], Fields]:
@@ -131,8 +157,8 @@ def _struct_ways(plan: FieldsPlan) -> Ways:
 
     def build(parts: Parts) -> Any:
         value = make(plan.complete(parts[1], [], None, _put_nowhere))
-        for attribute, item in parts[2].items() if len(parts) > _NAME_AND_FIELDS else ():
-            msgspec.structs.force_setattr(value, attribute, item)
+        if len(parts) > _NAME_AND_FIELDS:
+            set_attributes(value, parts[2])
         return value
 
     return take, _checked(plan, build) if cls.__module__ == Checkpoint.__module__ else build
@@ -197,7 +223,7 @@ def _model_ways(plan: FieldsPlan) -> Ways:
         _, fields, given, extra, private = parts if len(parts) > _NAME_AND_FIELDS else (*parts, parts[1], {}, {})
         model = object.__new__(cls)
         complete = plan.complete(fields, [], model, _put_in_dict)
-        set_attributes(
+        _put_declared(
             model,
             {
                 "__dict__": complete,

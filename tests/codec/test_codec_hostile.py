@@ -6,15 +6,16 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import pytest
 from msgspec.msgpack import Ext, encode
 
 from blobcp.checkpoint import Checkpoint
-from blobcp.codec import Envelope, Header, MsgpackSerializer, Registry
+from blobcp.codec import Envelope, Header, MsgpackSerializer, Registry, register
 from blobcp.errors import BlobcpError, SerializationError, UnknownTypeError
 
 
@@ -195,3 +196,93 @@ def test_a_plain_body_of_another_tool_loads_as_plain_values() -> None:
     value = {"a": [1, None, b"x"], "b": {"c": 1.5}}
 
     assert MsgpackSerializer(Registry()).loads(msgspec.msgpack.encode(value)) == value
+
+
+class WithSetter:
+    """A property whose setter must not see what stands in a blob."""
+
+    ran: ClassVar[list[Any]] = []
+
+    @property
+    def status(self) -> Any:
+        """Return a constant."""
+        return "ours"
+
+    @status.setter
+    def status(self, value: Any) -> None:
+        self.ran.append(value)
+
+
+@dataclass
+class DataWithSetter(WithSetter):
+    x: int = 0
+
+
+class StructWithSetter(msgspec.Struct, dict=True):
+    x: int = 0
+    status = WithSetter.status
+
+
+class TupleWithSetter(NamedTuple("Base", [("x", int)])):
+    status = WithSetter.status
+    ran = WithSetter.ran
+
+
+class ErrorWithSetter(Exception):
+    status = WithSetter.status
+    ran = WithSetter.ran
+
+
+@dataclass(slots=True)
+class SlottedWithSetter:
+    x: int = 0
+    status = WithSetter.status
+    ran = WithSetter.ran
+
+
+MORE = {"status": "hostile"}
+
+
+@pytest.mark.parametrize(
+    ("cls", "code", "parts"),
+    [
+        (DataWithSetter, 32, [{"x": 1}, MORE]),
+        (StructWithSetter, 33, [{"x": 1}, MORE]),
+        (WithSetter, 36, [{}, MORE]),
+        (TupleWithSetter, 37, [{"x": 1}, MORE]),
+        (ErrorWithSetter, 39, [[], MORE]),
+    ],
+)
+def test_no_setter_runs_at_load(cls: type[Any], code: int, parts: list[Any]) -> None:
+    """An attribute in a blob goes to the __dict__, past a property of the same name."""
+    registry = Registry()
+    register(cls, name="job", registry=registry)
+
+    value = MsgpackSerializer(registry).loads(encode(Ext(code, encode(["job", *parts]))))
+
+    assert (type(value), value.status, vars(value)["status"]) == (cls, "ours", "hostile")
+    assert WithSetter.ran == []
+
+
+def test_an_attribute_without_a_place_is_refused() -> None:
+    """A class with slots only takes no attribute that is none of them, be it a property."""
+    registry = Registry()
+    register(SlottedWithSetter, name="job", registry=registry)
+
+    with pytest.raises(SerializationError, match="a SlottedWithSetter has no place for an attribute 'status'"):
+        MsgpackSerializer(registry).loads(encode(Ext(32, encode(["job", {"x": 1}, MORE]))))
+
+    assert WithSetter.ran == []
+
+
+def test_an_attribute_under_the_name_of_a_property_comes_back() -> None:
+    """What a property keeps in the __dict__ under its own name is stored and restored there."""
+    registry = Registry()
+    register(DataWithSetter, name="job", registry=registry)
+    value = DataWithSetter(3)
+    value.__dict__["status"] = "kept"
+
+    back = MsgpackSerializer(registry).loads(MsgpackSerializer(registry).dumps(value))
+
+    assert vars(back) == {"x": 3, "status": "kept"}
+    assert WithSetter.ran == []
