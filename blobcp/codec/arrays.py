@@ -2,6 +2,8 @@
 
 numpy is not imported for this. A value of one of its classes can only be there if it is already; and a blob with such a
 value in it imports it when it is loaded, which is a name that stands here and not in the blob.
+
+Of a dtype of records the offsets are kept, and not whether they came from ``align=True``.
 """
 
 from __future__ import annotations
@@ -33,13 +35,30 @@ def array_shape(cls: type[Any]) -> Shape | None:
 
 def _take_array(array: Any) -> Parts:
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    return [*_take_dtype(array.dtype), list(array.shape), order, array.tobytes(order)]
+    return [*_take_dtype(array.dtype), list(array.shape), order, _without_padding(array, order).tobytes(order)]
 
 
 def _take_scalar(scalar: Any) -> Parts:
     if type(scalar).__name__ in _TEXTS:  # an array would cut off the zeros at their end
         return [type(scalar).__name__, scalar[:]]
-    return [*_take_dtype(scalar.dtype), scalar.tobytes()]
+    return [*_take_dtype(scalar.dtype), _without_padding(_numpy().asarray(scalar), "C").tobytes()]
+
+
+def _without_padding(array: Any, order: str) -> Any:
+    """Return an array of records with zeros between the fields, where whatever was in memory before would be stored."""
+    if array.dtype.names is None:
+        return array
+    clean = _numpy().zeros(array.shape, array.dtype, order)
+    _copy_fields(array, clean)
+    return clean
+
+
+def _copy_fields(source: Any, target: Any) -> None:
+    for name in source.dtype.names:
+        if source[name].dtype.names is None:
+            target[name] = source[name]
+        else:  # one by one, since numpy copies records with their padding
+            _copy_fields(source[name], target[name])
 
 
 def _take_dtype(dtype: Any) -> Parts:

@@ -145,6 +145,39 @@ def test_hostile_arrays_are_refused(parts: list[Any], serializer: MsgpackSeriali
             serializer.loads(encode(Ext(code, encode(parts))))
 
 
+INNER = np.dtype([("a", "i1"), ("b", "f8")], align=True)
+PADDED = {
+    "flat": INNER,
+    "nested": np.dtype([("x", "i1"), ("inner", INNER, (2,)), ("y", "i2")], align=True),
+}
+
+
+@pytest.mark.parametrize("dtype", PADDED.values(), ids=PADDED.keys())
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_memory_between_fields_is_stored(dtype: np.dtype[Any], order: Any, serializer: MsgpackSerializer) -> None:
+    """The bytes between the fields of records are stored as zeros, and offsets come back."""
+    ones, zeros = (np.ndarray((2, 3), dtype, bytes([fill]) * (6 * dtype.itemsize), order=order) for fill in (255, 0))
+    ones, zeros = ones.copy(order), zeros.copy(order)
+    for array in (ones, zeros):
+        _set_all(array, 1)
+
+    assert ones.tobytes() != zeros.tobytes()
+    assert serializer.dumps(ones) == serializer.dumps(zeros)
+    assert serializer.dumps(ones[0, 0]) == serializer.dumps(zeros[0, 0])
+    back = serializer.loads(serializer.dumps(ones))
+    assert (back.dtype.fields, back.strides) == (dtype.fields, ones.strides)
+    assert repr(back.tolist()) == repr(ones.tolist())
+    assert repr(serializer.loads(serializer.dumps(ones[0, 0])).item()) == repr(ones[0, 0].item())
+
+
+def _set_all(array: Any, value: int) -> None:
+    for name in array.dtype.names:
+        if array[name].dtype.names:
+            _set_all(array[name], value)
+        else:
+            array[name] = value
+
+
 def test_a_shape_of_many_sizes_costs_nothing(serializer: MsgpackSerializer) -> None:
     """More dimensions than numpy has are refused before their sizes are multiplied."""
     data = encode(Ext(43, encode(["<f8", "", [2**63 - 1] * 50_000, "C", b""])))
