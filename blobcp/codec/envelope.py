@@ -26,6 +26,7 @@ from blobcp.codec.frame import (
     frame_start,
     join_frame,
     split_frame,
+    view_of,
 )
 from blobcp.codec.header import (
     Header,
@@ -82,7 +83,7 @@ class Envelope:
             max_decompressed_bytes: the longest body that is compressed or decompressed, in bytes.
 
         Raises:
-            OptionError: there is no such compression, or a library is not installed.
+            OptionError: there is no such compression, a library is not installed, or a limit is no number of bytes.
         """
         if compression is not None and compression not in COMPRESSION_FLAGS:
             raise OptionError(
@@ -95,9 +96,9 @@ class Envelope:
                 need_cryptography()
         except LibraryMissing as missing:
             raise OptionError(f"the envelope needs {missing}") from missing
-        self.max_header_bytes = max_header_bytes
-        self.max_body_bytes = max_body_bytes
-        self.max_decompressed_bytes = max_decompressed_bytes
+        self.max_header_bytes = _limit("max_header_bytes", max_header_bytes)
+        self.max_body_bytes = _limit("max_body_bytes", max_body_bytes)
+        self.max_decompressed_bytes = _limit("max_decompressed_bytes", max_decompressed_bytes)
         self._compression = compression
         self._keys = keys
         self._sign = sign
@@ -253,6 +254,12 @@ class Envelope:
         return None
 
 
+def _limit(option: str, limit: int) -> int:
+    if type(limit) is not int or limit < 0:
+        raise OptionError(f"{option} is a number of bytes, found {limit!r}; leave it out for the default")
+    return limit
+
+
 _default = Envelope()
 
 
@@ -279,7 +286,7 @@ def digest_of(blob: Blob) -> str:
         CheckpointCorruptError: the bytes are too few to be a blob.
     """
     with naming(None):
-        view = memoryview(blob)
+        view = view_of(blob)
         check_start(view)
         return bytes(view[-DIGEST_SIZE:]).hex()
 

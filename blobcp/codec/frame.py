@@ -30,6 +30,7 @@ __all__ = [
     "frame_start",
     "join_frame",
     "split_frame",
+    "view_of",
 ]
 
 MAGIC = b"BCP1"
@@ -107,7 +108,7 @@ def split_frame(blob: Blob, *, max_header_bytes: int, max_body_bytes: int) -> Fr
         Damage: the bytes are foreign, truncated, changed or over a limit.
         TooNew: they are of a newer format.
     """
-    view = memoryview(blob)
+    view = view_of(blob)
     check_start(view)
     _check_version(view)
     _, flags, header_size, body_size = _FRAME.unpack_from(view)
@@ -123,6 +124,18 @@ def split_frame(blob: Blob, *, max_header_bytes: int, max_body_bytes: int) -> Fr
     if digest.digest() != view[last:]:
         raise Damage("its digest does not fit its content, so bytes were changed")
     return Frame(flags, view[:middle], view[_FRAME.size : middle], view[middle:end], signed, view[end:last])
+
+
+def view_of(blob: Blob) -> memoryview:
+    """Return a view of the bytes of a blob.
+
+    Raises:
+        Damage: it is no bytes at all, as where a store keeps texts.
+    """
+    try:
+        return memoryview(blob).cast("B")
+    except TypeError:
+        raise Damage(f"it is a {type(blob).__name__} and not bytes") from None
 
 
 def check_start(view: memoryview) -> None:

@@ -7,7 +7,7 @@ byte is unpickled before the signature over all of it was checked: only who has 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from hmac import compare_digest
 from typing import Any
@@ -40,7 +40,7 @@ class SignedPickles:
         Raises:
             OptionError: there is no key, or one is not 16 to 64 bytes.
         """
-        self._keys = [keys] if isinstance(keys, bytes) else list(keys)
+        self._keys = [keys] if isinstance(keys, bytes) else list(keys) if isinstance(keys, Iterable) else []
         self._purpose = purpose
         if isinstance(keys, str) or not self._keys:
             raise OptionError("pickles need a key to sign them: give 32 bytes, as secrets.token_bytes(32) makes them")

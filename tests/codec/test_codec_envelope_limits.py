@@ -13,8 +13,8 @@ import msgspec
 import pytest
 import zstandard
 
-from blobcp.codec import Envelope, Header, KeyRing
-from blobcp.errors import CheckpointCorruptError, CheckpointError, CheckpointVersionError
+from blobcp.codec import Envelope, Header, KeyRing, digest_of, read_header
+from blobcp.errors import CheckpointCorruptError, CheckpointError, CheckpointVersionError, OptionError
 
 ID = "A"
 MEBIBYTE = 1 << 20
@@ -188,3 +188,25 @@ def test_flags_of_a_newer_release_beside_known_ones(flag: int) -> None:
     """A flag that is not known yet is told before anything is undone."""
     with pytest.raises(CheckpointVersionError, match="upgrade blobcp"):
         Envelope().open(by_hand(1 | flag, b"", {"size": 5}), checkpoint_id=ID)
+
+
+@pytest.mark.parametrize("blob", [None, "text", 5, ["BCP1"]], ids=["none", "text", "number", "list"])
+@pytest.mark.parametrize(
+    "read",
+    [lambda it: Envelope().open(it, checkpoint_id=ID), Envelope().read_header, read_header, digest_of],
+    ids=["open", "read_header of an envelope", "read_header", "digest_of"],
+)
+def test_what_is_no_bytes_is_no_blob(blob: Any, read: Callable[[Any], object]) -> None:
+    """What a store gives in place of bytes is told by its class, as any other corrupt blob is."""
+    with pytest.raises(CheckpointCorruptError, match=f"is corrupt: it is a {type(blob).__name__} and not bytes"):
+        read(blob)
+
+
+@pytest.mark.parametrize("option", ["max_header_bytes", "max_body_bytes", "max_decompressed_bytes"])
+@pytest.mark.parametrize("limit", [-1, "x", None, 1.5, True], ids=repr)
+def test_limits_are_numbers_of_bytes(option: str, limit: Any) -> None:
+    """A limit that is no number is refused when the envelope is made."""
+    with pytest.raises(OptionError) as caught:
+        Envelope(**{option: limit})
+
+    assert str(caught.value) == f"{option} is a number of bytes, found {limit!r}; leave it out for the default"

@@ -115,13 +115,20 @@ class TestSerializer:
         with pytest.raises(SerializationError, match="not allowed"):
             new.loads(old.dumps(3))
 
-    @pytest.mark.parametrize("key", [b"", b"short", b"x" * 65, "text" * 8, [], ["text" * 8], [KEY, b""], (KEY, None)])
+    @pytest.mark.parametrize(
+        "key", [b"", b"short", b"x" * 65, "text" * 8, [], ["text" * 8], [KEY, b""], (KEY, None), 5, object]
+    )
     def test_a_key_is_needed(self, key: Any) -> None:
         """A key that is missing, of another type or of a wrong length is refused, wherever it stands in the list."""
         with pytest.raises(OptionError, match="key"):
             PickleSerializer(key=key)
         with pytest.raises(OptionError, match="key"):
             MsgpackSerializer(pickle_key=key)
+
+    def test_none_is_no_key(self) -> None:
+        """``None`` leaves a hybrid without pickles, and is refused where there is nothing but them."""
+        with pytest.raises(OptionError, match="pickles need a key to sign them"):
+            PickleSerializer(key=None)  # type: ignore[arg-type]  # as from a variable that is not set
 
     def test_what_fails_is_our_error(self) -> None:
         """A value that can't be pickled, and a pickle that can't be loaded here, are errors of our tree."""
