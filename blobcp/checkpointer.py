@@ -5,6 +5,7 @@ Pure functions over values. Reading and writing the store is the driver's part.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -106,13 +107,18 @@ class Checkpointer:
     def dumps(self, value: Any) -> bytes:
         """Encode one value; a serializer's own exceptions become a `SerializationError`."""
         try:
-            return self.serializer.dumps(value)
+            data = self.serializer.dumps(value)
         except BlobcpError:
             raise
         except Exception as error:
             raise SerializationError(
                 f"serializer {self.serializer_name!r} could not encode: {text_of(error)}"
             ) from error
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise SerializationError(
+                f"serializer {self.serializer_name!r} gave {type(data).__qualname__}; dumps must return bytes"
+            )
+        return bytes(data)
 
     def snapshot(self, value: Any) -> Callable[[], Any] | None:
         """Keep a value as it is now; returns what gives it back, or ``None`` where it can't change or can't be kept.
@@ -186,9 +192,16 @@ def _normalise_values(values: dict[str, Any]) -> None:
 
 
 def _apply(modifier: StateModifier, path: list[str], state: Any) -> Any:
+    where = "/".join(path) or "the root graph"
     try:
         changed = modifier(list(path), state)
-    except Exception as error:
-        where = "/".join(path) or "the root graph"
+    except (Exception, asyncio.CancelledError) as error:
         raise CheckpointError(f"the state modifier failed on the state of {where}: {text_of(error)}") from error
-    return state if changed is None else changed
+    if changed is None:
+        return state
+    if not isinstance(changed, type(state)):
+        raise CheckpointError(
+            f"the state modifier gave {type(changed).__qualname__} for the state of {where}, which is of class "
+            f"{type(state).__qualname__}; return a state of that class, or None to keep the object"
+        )
+    return changed

@@ -95,10 +95,11 @@ def composite_interrupt(info: Any, state: Any, signals: Sequence[BaseException])
             failed = NodeError(f"{scope.address} passes on a failure with its interrupts: {text_of(error)}")
             failed.__cause__ = error
             return failed
-        children.append(child)
+        if all(child.id != known.id for known in children):
+            children.append(child)
     signal = scope.pass_on(info, state, children)
-    below = {id(at) for at in signal.walk()}
-    scope.raised[:] = [at for at in scope.raised if id(at) not in below]
+    below = {at.id for at in signal.walk()}
+    scope.raised[:] = [at for at in scope.raised if at.id not in below]
     scope.raised.append(signal)
     return InterruptSignal(signal)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from blobcp.checkpoint import Address, InterruptState
-from blobcp.errors import OutsideNodeError
+from blobcp.errors import OptionError, OutsideNodeError
 from blobcp.points import Signal, copied
 
 __all__ = [
@@ -32,8 +32,12 @@ __all__ = [
     "Snapshot",
     "current_scope",
     "running_task",
+    "this_owner",
 ]
 
+
+Owner = tuple[int, object]
+"""Who holds a lock: a thread, and the asyncio task that it runs, if any."""
 
 Snapshot = Callable[[Any], Callable[[], Any] | None]
 """Keeps a value as it is now; returns what gives it back, or ``None`` where the value can't change."""
@@ -64,6 +68,9 @@ class InterruptSignal(BaseException):
         super().__init__(f"stopped at {signal.address}")
         self.signal = signal
 
+    def __reduce__(self) -> tuple[type[InterruptSignal], tuple[Signal]]:
+        return InterruptSignal, (self.signal,)
+
 
 @dataclass(slots=True, eq=False)
 class Entry:
@@ -77,6 +84,7 @@ class Entry:
         data: what it was answered with, now or earlier; code is given copies, by `hand_out`.
         snapshot: keeps a value so that it can be given back as it is now, or tells that it can't change.
         used: whether a question of this run was it already.
+        by_turn: whether that question read differently, and was taken for it by its turn.
         looked_at: whether a node has read its data without asking.
         handed_on: whether its data went to a run that keeps a checkpoint of its own.
     """
@@ -88,6 +96,7 @@ class Entry:
     data: Any = NO_DATA
     snapshot: Snapshot | None = None
     used: bool = False
+    by_turn: bool = False
     looked_at: bool = False
     handed_on: bool = False
 
@@ -148,15 +157,18 @@ class Resumption:
         return [entry for entry in self._entries if entry.address == address and not entry.record.of_graph]
 
     def passed_on_at(self, address: Address, *, of_graph: bool) -> Entry | None:
-        """Return the open point that only passed others on at this place, so that its id is kept if it does so again."""
-        return next((entry for entry in self._entries if _passes_on(entry, address, of_graph)), None)
+        """Hand out the open point that only passed others on at this place, so that its id is kept if it does so again."""
+        entry = next((entry for entry in self._entries if _passes_on(entry, address, of_graph)), None)
+        if entry is not None:
+            entry.used = True
+        return entry
 
 
 def _passes_on(entry: Entry, address: Address, of_graph: bool) -> bool:
     record = entry.record
     if entry.address != address or record.of_graph is not of_graph:
         return False
-    return entry.pending and not record.is_root_cause and not entry.named
+    return entry.pending and not record.is_root_cause and not entry.named and not entry.used
 
 
 @dataclass(slots=True)
@@ -176,9 +188,10 @@ class Frame:
         outer: the frame of the graph that this one is nested in, or of the node that called the app.
         claims: what the run holds.
         resumption: the run's stored points.
+        caller: who called the app that this is the root of, as the owner of a state lock.
     """
 
-    __slots__ = ("address", "cell", "claims", "outer", "resumption")
+    __slots__ = ("address", "caller", "cell", "claims", "outer", "resumption")
 
     def __init__(
         self,
@@ -187,8 +200,10 @@ class Frame:
         outer: Frame | None,
         claims: RunClaims,
         resumption: Resumption | None,
+        caller: Owner | None = None,
     ) -> None:
         self.address = address
+        self.caller = caller
         self.cell = cell
         self.outer = outer
         self.claims = claims
@@ -319,12 +334,18 @@ class Scope:
         if self.resumption is None:
             return None
         with _matching:
-            open_entries = [
-                entry for entry in self.resumption.at(self.address) if entry.record.is_root_cause and not entry.used
-            ]
-            found = next((entry for entry in open_entries if _same(entry.record.info, info)), None)
+            entries = [entry for entry in self.resumption.at(self.address) if entry.record.is_root_cause]
+            found = next((entry for entry in entries if not entry.used and _same(entry.record.info, info)), None)
+            if found is None and any(entry.by_turn and _same(entry.record.info, info) for entry in entries):
+                raise OptionError(
+                    f"the questions of {self.address} have changed since the run stopped there: an earlier one that reads "
+                    f"differently was given the answer to this one. Answers can't be told apart; what is stored was not "
+                    "changed. Run the code that asked, or start anew with force_new_run"
+                )
             if found is None and in_order and not self._looked:
-                found = next((entry for entry in open_entries if entry.record.in_order), None)
+                found = next((entry for entry in entries if not entry.used and entry.record.in_order), None)
+                if found is not None:
+                    found.by_turn = True
             if found is not None:
                 found.used = True
         return found
@@ -369,6 +390,11 @@ def current_scope(what: str) -> Scope:
 def new_id() -> str:
     """Return an id that no other point has."""
     return uuid4().hex
+
+
+def this_owner() -> Owner:
+    """Return who runs here."""
+    return threading.get_ident(), running_task()
 
 
 def _same(stored: Any, asked: Any) -> bool:

@@ -10,7 +10,7 @@ from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annot
 from blobcp.errors import GraphBuildError
 from blobcp.graph.app import App
 from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predecessors
-from blobcp.graph.node import hints_of_call, is_async, is_text, type_name, zero_of
+from blobcp.graph.node import hints_of_call, is_async, is_limit, is_text, type_name, zero_of
 from blobcp.graph.plan import START, GraphPlan, NodePlan, Send
 from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from blobcp.graph.graph import Graph, NodeSpec
 
 __all__ = ["compile_app"]
+
+
+_MOST_LEVELS = 100
+"""How deep graphs may be nested; a stop so deep can still be stored, and no recursion gets near Python's limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ def compile_app(
     name: str,
 ) -> App:
     """Check a graph and return its app; see `Graph.compile` for the arguments and errors."""
-    _check_parts(store, serializer)
+    _check_parts(store, serializer, envelope)
     if durability != "exit":
         raise GraphBuildError(f"durability={durability!r} is not offered; the one there is is 'exit'")
     if when_done not in ("mark", "delete", "keep"):
@@ -150,8 +154,9 @@ def _nested(spec: NodeSpec, options: _Options) -> GraphPlan | None:
         return spec.app.plan
     if spec.graph is None:
         return None
-    if spec.graph._failure is not None:
-        raise spec.graph._failure
+    spec.graph._refuse_after_failure()
+    if len(options.inside) > _MOST_LEVELS:
+        raise GraphBuildError(f"node {spec.key!r} is nested more than {_MOST_LEVELS} graphs deep; nest fewer")
     if spec.graph in options.inside:
         raise GraphBuildError(f"node {spec.key!r} nests a graph in itself; call an app from a function to recurse")
     inherited = _Options(
@@ -172,9 +177,14 @@ def _names(option: str, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _check_parts(store: object, serializer: object) -> None:
-    """Refuse what can't be a store or a serializer now, since a save is too late to find out."""
-    for what, part, methods in (("store", store, ("get", "set")), ("serializer", serializer, ("dumps", "loads"))):
+def _check_parts(store: object, serializer: object, envelope: object) -> None:
+    """Refuse what can't be a store, a serializer or an envelope now, since a save is too late to find out."""
+    parts = (
+        ("store", store, ("get", "set")),
+        ("serializer", serializer, ("dumps", "loads")),
+        ("envelope", envelope, ("seal", "open")),
+    )
+    for what, part, methods in parts:
         if part is not None and (
             isinstance(part, type) or not all(callable(getattr(part, at, None)) for at in methods)
         ):
@@ -191,7 +201,7 @@ def _check_options(graph: Graph, options: _Options) -> None:
         raise GraphBuildError(f"mode={options.mode!r} is not known; give 'pregel' or 'dag'")
     if options.max_steps is not None and options.mode == "dag":
         raise GraphBuildError("max_steps is for pregel mode; a dag can't loop, so leave it out")
-    if options.max_steps is not None and (not isinstance(options.max_steps, int) or options.max_steps < 1):
+    if options.max_steps is not None and not is_limit(options.max_steps):
         raise GraphBuildError(f"max_steps={options.max_steps!r} is no number of steps; give an int of at least 1")
     for option, keys in (("interrupt_before", options.before), ("interrupt_after", options.after)):
         for key in keys:

@@ -15,7 +15,7 @@ from typing import Any
 
 from blobcp.graph.effects import ANYTHING, Call, DeleteBlob, Effect, Expected, GetBlob, RunNodes, SetBlob, Visit
 from blobcp.graph.node import is_async
-from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
+from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit, submit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.store import AsyncCheckPointStore, CheckPointStore, CheckPointSwapper
 
@@ -56,12 +56,18 @@ class _Driver:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        cancelled: asyncio.CancelledError | None = None
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        while unfinished := [task for task in self._tasks if not task.done()]:
+            try:
+                await asyncio.wait(unfinished)
+            except asyncio.CancelledError as again:  # a second cancel does not leave tasks behind either
+                cancelled = again
         if self._pool is not None:
             self._pool.shutdown(wait=not self._threads, cancel_futures=True)
+        if cancelled is not None:
+            raise cancelled
 
     async def run(self, steps: Steps) -> Any:
         doers = self._doers
@@ -94,9 +100,9 @@ class _Driver:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             else:
-                self._threads += 1
                 self._pool = self._pool or make_pool()
-                self._pool.submit(self._run_in_thread, visit)
+                submit(self._pool, self._run_in_thread, visit)
+                self._threads += 1
 
     async def _await_visit(self, visit: Visit) -> None:
         call = visit.task.node.call
@@ -120,13 +126,7 @@ class _Driver:
         self._ended.put_nowait(visit)
 
     async def _call(self, call: Call) -> Any:
-        try:
-            return await self._call_now(call)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise cancelled_inside(error) from error
+        return await _told_apart(self._call_now(call))
 
     async def _call_now(self, call: Call) -> Any:
         if is_async(call.call):
@@ -157,19 +157,40 @@ class _Driver:
         await self._on_store("delete", delete.checkpoint_id)
 
     async def _on_store(self, method: str, *arguments: object) -> Any:
-        call = getattr(self._store, method)
-        if inspect.iscoroutinefunction(call):
-            return await call(*arguments)
-        if getattr(self._store, "blocking", True):
-            return await asyncio.to_thread(call, *arguments)
-        return call(*arguments)
+        return await _told_apart(self._on_store_now(getattr(self._store, method), *arguments))
+
+    async def _on_store_now(self, call: Callable[..., Any], *arguments: object) -> Any:
+        if inspect.iscoroutinefunction(call) or not getattr(self._store, "blocking", True):
+            answer = _carried(call, *arguments)
+        else:
+            answer = await asyncio.to_thread(_carried, call, *arguments)
+        return await answer if inspect.isawaitable(answer) else answer
 
 
 def _called(call: Call) -> Any:
+    return refuse_coroutine(_carried(call.context.run, call.call, *call.arguments))
+
+
+def _carried(call: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return refuse_coroutine(call.context.run(call.call, *call.arguments))
+        return call(*arguments)
     except StopIteration as error:
         raise _Stopped(error) from error
+
+
+async def _told_apart(user_code: Awaitable[Any]) -> Any:
+    """Await user code, and tell a cancellation of the run from one that the code brought about itself."""
+    task = asyncio.current_task()
+    assert task is not None, "drivers run in tasks"
+    try:
+        answer = await user_code
+    except asyncio.CancelledError as error:
+        if task.cancelling():
+            raise
+        raise cancelled_inside(error) from error
+    if task.cancelling():  # swallowed by the code; the run ends all the same
+        raise asyncio.CancelledError
+    return answer
 
 
 async def _await_call(call: Call) -> Any:

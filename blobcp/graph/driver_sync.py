@@ -7,13 +7,15 @@ the store are called in the caller's thread.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from types import CoroutineType
 from typing import Any
 
 from blobcp.graph.effects import ANYTHING, Call, DeleteBlob, Effect, Expected, GetBlob, RunNodes, SetBlob, Visit
-from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit
+from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit, submit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.scope import running_task
 from blobcp.store import CheckPointDeleter, CheckPointStore, CheckPointSwapper
@@ -81,8 +83,8 @@ class _Driver:
         if self._pool is None:
             self._pool = make_pool()
         for visit in visits:
+            submit(self._pool, self._run_and_tell, visit)
             self._flying += 1
-            self._pool.submit(self._run_and_tell, visit)
 
     def _run_and_tell(self, visit: Visit) -> None:
         run_visit(visit)
@@ -104,16 +106,30 @@ class _Driver:
     def _get(self, get: GetBlob) -> tuple[bytes | None, Expected]:
         assert self._store is not None
         if isinstance(self._store, CheckPointSwapper):
-            return self._store.get_versioned(get.checkpoint_id) or (None, None)
-        return self._store.get(get.checkpoint_id), ANYTHING
+            return _done(self._store.get_versioned, get.checkpoint_id) or (None, None)
+        return _done(self._store.get, get.checkpoint_id), ANYTHING
 
     def _set(self, put: SetBlob) -> Expected:
         assert self._store is not None
         if isinstance(self._store, CheckPointSwapper) and put.expected is not ANYTHING:
-            return self._store.set_if(put.checkpoint_id, put.blob, put.expected)
-        self._store.set(put.checkpoint_id, put.blob)
+            version: str = _done(self._store.set_if, put.checkpoint_id, put.blob, put.expected)
+            return version
+        _done(self._store.set, put.checkpoint_id, put.blob)
         return ANYTHING
 
     def _delete(self, delete: DeleteBlob) -> None:
         assert isinstance(self._store, CheckPointDeleter)
-        self._store.delete(delete.checkpoint_id)
+        _done(self._store.delete, delete.checkpoint_id)
+
+
+def _done(call: Callable[..., Any], *arguments: object) -> Any:
+    """Call a store; what it gives to await has not happened, and must not pass for done."""
+    try:
+        answer = call(*arguments)
+    except asyncio.CancelledError as error:
+        raise cancelled_inside(error) from error
+    if inspect.isawaitable(answer):
+        if isinstance(answer, CoroutineType):
+            answer.close()
+        raise TypeError("the store's methods have to be awaited; use ainvoke, aresume or apending")
+    return answer

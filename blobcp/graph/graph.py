@@ -109,6 +109,9 @@ class Graph:
                     )
                 if handler is not None:
                     check_call(f"the {what} handler of node {key!r}", handler, "a value and the state", 2)
+            for what, item in (("input_key", input_key), ("output_key", output_key)):
+                if item is not None and not isinstance(item, str):
+                    raise GraphBuildError(f"{what}={item!r} of node {key!r} is no key; give text")
             spec = NodeSpec(key=key, pre=pre, post=post, input_key=input_key, output_key=output_key)
             self._describe(spec, node)
             self.nodes[key] = spec
@@ -153,11 +156,12 @@ class Graph:
             check_call(f"a branch on {src!r}", choose, "the node's value", 1)
             if not isinstance(ends, Iterable):
                 raise GraphBuildError(f"a branch on {src!r} has ends {ends!r}; give a list of node keys")
-            keys = (ends,) if isinstance(ends, str) else tuple(dict.fromkeys(ends))
-            if not keys:
+            named = (ends,) if isinstance(ends, str) else tuple(ends)
+            if not named:
                 raise GraphBuildError(f"a branch on {src!r} has no ends; name the nodes it may choose")
-            for end in keys:
+            for end in named:
                 self._check_target(end, f"branch {src!r} -> {end!r}")
+            keys = tuple(dict.fromkeys(named))
             source.branches.append(BranchPlan(choose, keys))
             self.connections.extend((src, Send(end)) for end in keys)
 
@@ -198,8 +202,7 @@ class Graph:
         """
         from blobcp.graph.compile import compile_app
 
-        if self._failure is not None:
-            raise self._failure
+        self._refuse_after_failure()
         called = name if name is not None else self.name if self.name is not None else "root"
         return compile_app(
             self,
@@ -263,11 +266,14 @@ class Graph:
         if key != END and key not in self.nodes:
             raise GraphBuildError(f"{what}: node {key!r} is not there; add it first. Known nodes: {list(self.nodes)}")
 
+    def _refuse_after_failure(self) -> None:
+        if self._failure is not None:
+            raise GraphBuildError(str(self._failure)) from self._failure
+
     @contextmanager
     def _build(self) -> Iterator[None]:
         """One build call: refused after compile and after a failed one; the first failure is the one reported."""
-        if self._failure is not None:
-            raise self._failure
+        self._refuse_after_failure()
         if self.compiled:
             raise GraphBuildError("the graph is already compiled; build a new one to change it")
         try:

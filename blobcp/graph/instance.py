@@ -203,8 +203,8 @@ class GraphRun:
         """Look at every channel again; for a graph that was just loaded."""
         self._touched = dict.fromkeys(self.channels)
 
-    def checkpoint(self) -> Checkpoint:
-        """Return this graph as it stands; interrupts are kept by the root alone."""
+    def checkpoint(self, live: bool = False) -> Checkpoint:
+        """Return this graph as it stands, see `Machine.checkpoint`; interrupts are kept by the root alone."""
         cell = self.frame.cell
         stored = Checkpoint(
             state=cell.state if isinstance(cell, StateCell) else None,
@@ -214,25 +214,25 @@ class GraphRun:
         )
         for key in self.plan.nodes:
             if key in self.stopped:
-                self._store_task(stored, self.stopped[key][0], rerun=True)
+                self._store_task(stored, self.stopped[key][0], live, rerun=True)
             elif key in self.parked:
                 _store_parked(stored, key, self.parked[key])
             elif key in self.running:
-                self._store_task(stored, self.running[key], rerun=key in self.children)
+                self._store_task(stored, self.running[key], live, rerun=key in self.children)
         for task in self.ready:
-            stored.inputs[task.node.key] = task.input()
+            stored.inputs[task.node.key] = task.value if live else task.input()
         return stored
 
-    def _store_task(self, stored: Checkpoint, task: Task, *, rerun: bool) -> None:
+    def _store_task(self, stored: Checkpoint, task: Task, live: bool, *, rerun: bool) -> None:
         key = task.node.key
         child = self.children.get(key)
         if rerun:
             stored.rerun_nodes.append(key)
         if child is not None:
-            stored.sub_graphs[key] = child.checkpoint()
+            stored.sub_graphs[key] = child.checkpoint(live)
             stored.skip_pre_handler[key] = True
         else:
-            stored.inputs[key] = task.input()
+            stored.inputs[key] = task.value if live else task.input()
 
 
 def _store_parked(stored: Checkpoint, key: str, parked: Parked) -> None:

@@ -11,7 +11,17 @@ from typing import Any
 
 from blobcp.errors import GraphBuildError
 
-__all__ = ["Signature", "check_call", "hints_of_call", "is_async", "is_text", "signature_of", "type_name", "zero_of"]
+__all__ = [
+    "Signature",
+    "check_call",
+    "hints_of_call",
+    "is_async",
+    "is_limit",
+    "is_text",
+    "signature_of",
+    "type_name",
+    "zero_of",
+]
 
 _ZEROS: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False}
 
@@ -27,6 +37,11 @@ class Signature:
 def is_async(call: Callable[..., Any]) -> bool:
     """Tell whether calling this gives something to await."""
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+def is_limit(value: object) -> bool:
+    """Tell whether this is a count of at least 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def is_text(key: object) -> bool:

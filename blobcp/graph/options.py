@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from blobcp.errors import OptionError
 from blobcp.graph.answers import Answers
+from blobcp.graph.node import is_limit
 from blobcp.graph.plan import GraphPlan
 from blobcp.store import check_id
 
@@ -68,7 +69,7 @@ def run_options(
         OptionError: they can't be carried out, or contradict each other.
         InvalidCheckpointIdError: an id is none.
     """
-    if answers and (checkpoint_id is None or force_new_run):
+    if isinstance(answers, Mapping) and answers and (checkpoint_id is None or force_new_run):
         raise OptionError(
             "answers were given for a run that loads no checkpoint; give its checkpoint_id, without force_new_run"
         )
@@ -123,6 +124,6 @@ def _checked(plan: GraphPlan, options: RunOptions) -> RunOptions:
     if options.max_steps is not None and plan.mode == "dag":
         raise OptionError("max_steps is for pregel mode; a dag can't loop, so leave it out")
     for name, limit in (("max_steps", options.max_steps), ("concurrency", options.concurrency)):
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
+        if limit is not None and not is_limit(limit):
             raise OptionError(f"{name}={limit!r} is no limit; give an int of at least 1")
     return options

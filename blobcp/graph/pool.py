@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 from typing import Any, Final
 
+from blobcp.errors import RunError
 from blobcp.graph.effects import Visit
 
-__all__ = ["cancelled_inside", "make_pool", "refuse_coroutine", "run_visit"]
+__all__ = ["cancelled_inside", "make_pool", "refuse_coroutine", "run_visit", "submit"]
 
 MAX_THREADS: Final = 1024
 """Far above what a step has nodes; the pool only starts as many threads as there are tasks at once."""
@@ -18,6 +20,22 @@ MAX_THREADS: Final = 1024
 def make_pool() -> ThreadPoolExecutor:
     """Return a pool for one run. ``concurrency`` bounds what is handed to it, so it need not."""
     return ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="blobcp")
+
+
+def submit(pool: ThreadPoolExecutor, run: Callable[[Visit], None], visit: Visit) -> None:
+    """Start a visit in a thread.
+
+    Raises:
+        RunError: the system has no thread left.
+    """
+    try:
+        pool.submit(run, visit)
+    except RuntimeError as error:
+        path = visit.task.path
+        raise RunError(
+            f"no thread could be started for node {'/'.join(path)}: {error}; give concurrency= to run fewer at once",
+            path=path,
+        ) from error
 
 
 def run_visit(visit: Visit, task: object | None = None) -> None:

@@ -137,9 +137,9 @@ class Machine:
         task.run.running.pop(task.node.key, None)
         self._fail(task.run, error, task.node)
 
-    def checkpoint(self) -> Checkpoint:
-        """Return the whole run as it stands."""
-        return self.root.checkpoint()
+    def checkpoint(self, *, live: bool = False) -> Checkpoint:
+        """Return the whole run as it stands; ``live``: with inputs as the nodes have left them, not as they were."""
+        return self.root.checkpoint(live)
 
     def _advance(self, run: GraphRun) -> None:
         try:

@@ -13,7 +13,7 @@ from blobcp.checkpointer import Checkpointer, Loaded
 from blobcp.codec import Header, Parent, PendingInterrupt
 from blobcp.codec.envelope import Status
 from blobcp.errors import CheckpointConflictError, CheckpointSaveError, OptionError, text_of
-from blobcp.graph.effects import ANYTHING, Expected, SetBlob
+from blobcp.graph.effects import ANYTHING, Expected, GetBlob, SetBlob
 from blobcp.graph.options import RunOptions
 from blobcp.graph.session import Steps
 from blobcp.points import InterruptInfo, InterruptPoint, Signal, flatten
@@ -103,7 +103,9 @@ def retry_save(error: CheckpointSaveError, checkpointer: Checkpointer) -> Steps:
         try:
             yield SetBlob(error.checkpoint_id, error.blob, expected)
         except CheckpointConflictError as again:
-            raise conflict(error.checkpoint_id, "what the error holds") from again
+            stored, _ = yield GetBlob(error.checkpoint_id)
+            if stored != error.blob:  # else it was this save that got there, by an earlier try
+                raise conflict(error.checkpoint_id, "what the error holds") from again
         except Exception as again:
             error.add_note(f"and again: {text_of(again)}")
             raise error from again

@@ -1,7 +1,7 @@
 """One run from its first task to its outcome, between the machine that decides and the driver that does.
 
 A session asks the machine for tasks, prepares each (its context, its pre-handler, its input), lets the driver run
-the node functions, and tells the machine what came of them. It knows nothing of stores; that is `run_stored`'s part.
+the node functions, and tells the machine what came of them. It knows nothing of stores; that is `StoredRun`'s part.
 """
 
 from __future__ import annotations
@@ -203,8 +203,7 @@ class Session:
         chosen: dict[str, None] = {}
         for branch in node.branches:
             answer = yield from _user_code(Call(branch.choose, (value,), context), [*path, node.key])
-            keys = [answer] if isinstance(answer, str) else _keys(answer, node, path)
-            for key in keys:
+            for key in _keys(answer, node, path):
                 chosen[key] = None
                 if key not in branch.ends:
                     where = "/".join([*path, node.key])
@@ -221,9 +220,11 @@ class Session:
         if stops:
             self.answered.extend(visit.scope.kept())
             self._machine.interrupted(visit.task, stops)
-        else:
-            assert isinstance(error, RunError), "user code's own exceptions are wrapped where it is called"
+        elif isinstance(error, RunError):
             self._machine.failed(visit.task, error)
+        else:
+            assert error is not None, "a visit without stops ended with an error"
+            self._machine.failed(visit.task, _node_error(visit.task.path, error))
 
 
 def _user_code(call: Call, path: Sequence[str]) -> Steps:
@@ -247,7 +248,7 @@ def stops_of(scope: Scope, error: BaseException | None) -> list[Signal]:
         ended_by = _signals(error)
         if not ended_by:
             return []
-        found.extend(signal for signal in ended_by if not any(signal is known for known in found))
+        found.extend(signal for signal in ended_by if all(signal.id != known.id for known in found))
     own = [signal for signal in found if signal.address == scope.address]
     inside = [signal for signal in found if signal.address != scope.address]
     if inside:
@@ -291,14 +292,22 @@ def _node_error(path: Sequence[str], error: BaseException) -> NodeError:
 
 
 def _keys(answer: Any, node: NodePlan, path: Sequence[str]) -> list[str]:
+    """Return the keys that a branch chose."""
+    where = [*path, node.key]
+    if isinstance(answer, str):
+        return [answer]
     try:
-        return list(answer)
-    except TypeError:
-        where = "/".join([*path, node.key])
+        keys = list(answer)
+    except Exception as error:
         raise BranchError(
-            f"a branch on {where} returned {type(answer).__qualname__}; return a node key or several",
-            path=[*path, node.key],
-        ) from None
+            f"a branch on {'/'.join(where)} returned {type(answer).__qualname__}; return a node key or several "
+            f"({text_of(error)})",
+            path=where,
+        ) from error
+    for key in keys:
+        if not isinstance(key, str):
+            raise BranchError(f"a branch on {'/'.join(where)} chose {key!r}, which is no node key", path=where)
+    return keys
 
 
 def _item(value: Any, key: str, task: Task) -> Any:

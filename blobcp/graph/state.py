@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from blobcp.errors import StateError
-from blobcp.scope import Scope, current_scope, running_task
+from blobcp.scope import Owner, Scope, current_scope, this_owner
 
 __all__ = ["StateCell", "StateLock", "use_state"]
 
 S = TypeVar("S")
-Owner = tuple[int, object]
 
 
 @dataclass(eq=False, slots=True)
@@ -45,7 +44,7 @@ class StateLock:
             StateError: something else of this thread holds it, so that waiting here would never end.
         """
         turn = threading.Event()
-        waiter = _Waiter(_me(), turn.set)
+        waiter = _Waiter(this_owner(), turn.set)
         if self._take_or_wait(waiter, blocks_loop=True):
             return
         try:
@@ -62,7 +61,7 @@ class StateLock:
         """
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        waiter = _Waiter(_me(), lambda: loop.call_soon_threadsafe(_set, turn))
+        waiter = _Waiter(this_owner(), lambda: loop.call_soon_threadsafe(_set, turn))
         if self._take_or_wait(waiter, blocks_loop=False):
             return
         try:
@@ -78,6 +77,19 @@ class StateLock:
             if self._depth:
                 return
         self._hand_over()
+
+    def refuse_wait_for(self, callers: Sequence[Owner]) -> None:
+        """Refuse a wait for somebody who waits for us.
+
+        Raises:
+            StateError: one of these holds the lock while the app that it called asks for it.
+        """
+        owner = self._owner
+        if owner is not None and owner in callers and owner != this_owner():
+            raise StateError(
+                "the state is locked by the code that called this app and waits for it; "
+                "leave the handler or the use_state block before calling an app whose nodes reach the same state"
+            )
 
     def _take_or_wait(self, waiter: _Waiter, *, blocks_loop: bool) -> bool:
         with self._guard:
@@ -173,13 +185,16 @@ class use_state(Generic[S]):  # noqa: N801 - reads as a function, like contextli
     def _find(self) -> tuple[StateCell, S]:
         scope = current_scope("use_state()")
         innermost: StateCell | None = None
+        callers: list[Owner] = []
         for frame in scope.frame.outwards():
             cell = frame.cell
-            if not isinstance(cell, StateCell):
-                continue
-            if isinstance(cell.state, self._type):
-                return cell, cell.state
-            innermost = innermost or cell
+            if isinstance(cell, StateCell):
+                if isinstance(cell.state, self._type):
+                    cell.lock.refuse_wait_for(callers)
+                    return cell, cell.state
+                innermost = innermost or cell
+            if frame.caller is not None:
+                callers.append(frame.caller)
         raise StateError(_not_found(self._type, innermost, scope))
 
 
@@ -190,10 +205,6 @@ def _not_found(wanted: type[Any], innermost: StateCell | None, scope: Scope) -> 
         f"no state of class {wanted.__qualname__} is there for {scope.address}; "
         f"the innermost state is of class {type(innermost.state).__qualname__}"
     )
-
-
-def _me() -> Owner:
-    return threading.get_ident(), running_task()
 
 
 def _set(turn: asyncio.Future[None]) -> None:

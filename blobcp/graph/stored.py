@@ -36,7 +36,7 @@ from blobcp.graph.saving import conflict, header_of, keep_points, save_stop, sto
 from blobcp.graph.session import Session, Steps, make_cell
 from blobcp.graph.state_types import StateTypes
 from blobcp.points import InterruptPoint, Signal, points_of
-from blobcp.scope import Frame, Resumption, RunClaims, Scope, new_id
+from blobcp.scope import Frame, Resumption, RunClaims, Scope, new_id, this_owner
 
 __all__ = ["StoredRun"]
 
@@ -165,7 +165,10 @@ class StoredRun:
                     )
 
     def _frame(self, cell: object | None, resumption: Resumption | None) -> Frame:
-        return Frame(self._address, cell, self._host.frame if self._host else None, self._claims, resumption)
+        host = self._host
+        if host is None:
+            return Frame(self._address, cell, None, self._claims, resumption)
+        return Frame(self._address, cell, host.frame, self._claims, resumption, this_owner())
 
     def _session(self, root: GraphRun) -> tuple[Machine, Session]:
         machine = Machine(root, new_id, self._options.max_steps)
@@ -231,10 +234,14 @@ class StoredRun:
         try:
             return machine.checkpoint()
         except SerializationError as error:
+            live = machine.checkpoint(live=True)
             raise CheckpointSaveError(
-                f"checkpoint {self._options.write_id!r} was not saved: an input that was kept can't be read back: {text_of(error)}",
+                f"checkpoint {self._options.write_id!r} was not saved: an input that was kept can't be read back: "
+                f"{text_of(error)}; error.checkpoint has the inputs as the nodes have left them",
                 checkpoint_id=self._options.write_id,
+                info=describe(live, signal),
                 interrupts=points_of(signal),
+                checkpoint=live,
             ) from error
 
     def _header(self, machine: Machine, write_id: str, status: Status, points: Sequence[InterruptPoint] = ()) -> Header:
