@@ -140,6 +140,11 @@ def _model_builder(plan: FieldsPlan, build_rows: BuildColumns) -> BuildColumns:
     return build_models
 
 
+def _in_order(plan: FieldsPlan, names: list[str], columns: list[Column]) -> list[Column]:
+    by_name = dict(zip(names, columns, strict=True))
+    return [by_name[name] for name in plan.names]
+
+
 def _builder(plan: FieldsPlan, kind: Kind, build_one: Build) -> BuildColumns:
     cls, name = plan.cls, plan.name
 
@@ -153,8 +158,8 @@ def _builder(plan: FieldsPlan, kind: Kind, build_one: Build) -> BuildColumns:
     put: Callable[..., None] = object.__setattr__ if _has_own_setattr(cls) else setattr
 
     def build_objects(names: list[str], columns: list[Column], count: int) -> Column:
-        if plan.known != set(names):
-            return build_rows(names, columns, count)
+        if plan.known != set(names) or not plan.conforms(_in_order(plan, names, columns)):
+            return build_rows(names, columns, count)  # which says what is wrong
         values = list(map(object.__new__, repeat(cls, count)))
         for each, column in zip(names, columns, strict=True):
             any(map(put, values, repeat(each), column))  # as above

@@ -144,7 +144,7 @@ def _instance(cls: type[Any], inner: Test | None, inner_of_all: Test | None = No
         return None
 
     def is_one(found: type[Any]) -> bool:
-        return issubclass(found, accepted) or _was_defined_again(found, cls)
+        return found is cls or issubclass(found, accepted) or _was_defined_again(found, cls)
 
     def by_type(found: type[Any]) -> bool | None:
         return None if inner and is_one(found) else is_one(found)

@@ -1,6 +1,8 @@
 """The declared fields of one class: read, checked against their annotations, and completed on load.
 
-Fields are checked on the way out, so that a value which could not be used after loading never gets into a blob.
+Fields are checked on the way out, so that a value which could not be used after loading never gets into a blob; and on
+the way in, since the annotations may have changed and bytes may come from anywhere. Models are not checked: what their
+validators made need not be what is annotated.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ def _check_of(spec: FieldSpec) -> Check | None:
     if isinstance(spec.default, Constant):
         return check_of_field(spec.annotation, spec.default.value)
     return check_of(spec.annotation)
+
+
+def _text_of(spec: FieldSpec) -> str:
+    wanted = spec.annotation
+    wanted = qualified_name(wanted) if isinstance(wanted, type) and not hasattr(wanted, "__origin__") else wanted
+    return str(wanted).removeprefix("builtins.")
 
 
 class FieldsPlan:
@@ -73,31 +81,45 @@ class FieldsPlan:
         return fields
 
     def check(self, values: tuple[Any, ...], holder: Any) -> None:
-        """Refuse values that contradict their annotations; the classes alone decide in most cases."""
-        types = tuple(map(type, values))
-        pending = self._pending.get(types)
-        if pending is None:
-            pending = self._decide(types, values, holder)
-        for index, test in pending:
-            if not test(values[index]):
-                raise self._contradiction(self.specs[index], values[index], holder)
+        """Refuse values, one for each field, that contradict their annotations."""
+        index = self._contradicting(values)
+        if index is not None:
+            raise self._contradiction(self.specs[index], values[index], holder)
+
+    def check_stored(self, values: tuple[Any, ...]) -> None:
+        """Refuse values, one for each field, that come from a blob and contradict the annotations of today."""
+        index = self._contradicting(values)
+        if index is not None:
+            raise self._misfit(self.specs[index], values[index])
 
     def conforms(self, columns: list[Column]) -> bool:
         """Tell whether no value of the columns, one for each field, surely contradicts the annotation of its field."""
         return all(test(column) for test, column in zip(self._tests, columns, strict=True) if test)
 
-    def _decide(self, types: tuple[type[Any], ...], values: tuple[Any, ...], holder: Any) -> Pending:
-        open_fields = []
-        for index, (check, cls) in enumerate(zip(self._checks, types, strict=True)):
-            verdict = True if check is None else check.by_type(cls)
-            if verdict is False:
-                raise self._contradiction(self.specs[index], values[index], holder)
-            if check is not None and verdict is None:
-                open_fields.append((index, check.test))
+    def _contradicting(self, values: tuple[Any, ...]) -> int | None:
+        """Return the index of the first value that contradicts its annotation; mostly the classes alone decide."""
+        types = tuple(map(type, values))
+        pending = self._pending.get(types)
+        if pending is None:
+            pending = self._decide(types)
+        for index, test in pending:
+            if not test(values[index]):
+                return index
+        return None
+
+    def _decide(self, types: tuple[type[Any], ...]) -> Pending:
+        """Return which fields of such types have to be looked at, and how."""
+        verdicts = [
+            (index, check.by_type(cls), check.test)
+            for index, (check, cls) in enumerate(zip(self._checks, types, strict=True))
+            if check is not None
+        ]
         if len(self._pending) >= _MOST_SIGNATURES:
             self._pending.clear()
-        self._pending[types] = tuple(open_fields)
-        return self._pending[types]
+        self._pending[types] = pending = tuple(
+            (index, test) for index, verdict, test in verdicts if verdict is not True
+        )
+        return pending
 
     def _read_what_is_set(self, value: Any) -> Fields:
         fields = {name: getattr(value, name) for name in self.names if hasattr(value, name)}
@@ -107,12 +129,17 @@ class FieldsPlan:
         return fields
 
     def _contradiction(self, spec: FieldSpec, value: Any, holder: Any) -> Refusal:
-        wanted = spec.annotation
-        wanted = qualified_name(wanted) if isinstance(wanted, type) and not hasattr(wanted, "__origin__") else wanted
         return Refusal(
-            f"expected {str(wanted).removeprefix('builtins.')}, found {describe(value)}; a {self.name} with it could "
+            f"expected {_text_of(spec)}, found {describe(value)}; a {self.name} with it could "
             f"not be used after loading, so correct the value or the annotation of {spec.name!r}"
         ).within(f".{spec.name}", holder)
+
+    def _misfit(self, spec: FieldSpec, value: Any) -> LoadProblem:
+        return LoadProblem(
+            f"a stored {self.name} holds {describe(value)} in the field {spec.name!r}, which {qualified_name(self.cls)} "
+            f"declares as {_text_of(spec)}; accept what is stored too or migrate the checkpoint if the class has changed, "
+            "or else the bytes are corrupt"
+        )
 
     def complete(self, fields: Fields, unset: Parts, owner: Any, put: Callable[[Any, Fields], None]) -> Fields:
         """Return the fields of a stored value as the class has them today.
@@ -124,11 +151,15 @@ class FieldsPlan:
             put: sets fields on the owner.
 
         Raises:
-            LoadProblem: a field is missing and has no default.
+            LoadProblem: a field is missing and has no default, or a stored one contradicts its annotation.
         """
         if fields.keys() == self.known:
+            self.check_stored(tuple(fields[name] for name in self.names))
             return fields
         stored = {name: fields[name] for name in self.names if name in fields}
+        for spec, check in zip(self.specs, self._checks, strict=True):
+            if spec.name in stored and check is not None and not check.test(stored[spec.name]):
+                raise self._misfit(spec, stored[spec.name])
         put(owner, stored)
         return stored | {
             spec.name: self._default(spec, owner)

@@ -14,11 +14,10 @@ from typing import Any
 
 import msgspec
 
-from blobcp.checkpoint import Checkpoint
 from blobcp.codec.columns import table_of
 from blobcp.codec.fields import Fields, FieldsPlan
 from blobcp.codec.kinds import Kind, is_cached, slots_of
-from blobcp.codec.shape import CODES, LoadProblem, Parts, Refusal, Shape, no_step
+from blobcp.codec.shape import CODES, Parts, Shape, no_step
 
 __all__ = ["record_shape", "set_attributes"]
 
@@ -44,8 +43,8 @@ def _object_ways(plan: FieldsPlan) -> Ways:
     """Dataclasses, attrs classes and plain classes: attributes in a ``__dict__``, in slots, or both."""
     further = _further_attributes(plan)
     put = _putter(plan)
-    cls, name, names, known = plan.cls, plan.name, plan.names, plan.known
-    read, check = plan.read, plan.check
+    cls, name, names = plan.cls, plan.name, plan.names
+    read, check, check_stored = plan.read, plan.check, plan.check_stored
     only_in_dict = put is _put_in_dict and not slots_of(cls)
 
     def take(value: Any) -> Parts:
@@ -60,7 +59,8 @@ def _object_ways(plan: FieldsPlan) -> Ways:
 
     def build(parts: Parts) -> Any:
         value = object.__new__(cls)
-        if len(parts) == _NAME_AND_FIELDS and parts[1].keys() == known:
+        if len(parts) == _NAME_AND_FIELDS and tuple(parts[1]) == names:
+            check_stored(tuple(parts[1].values()))
             put(value, parts[1])
             return value
         _, fields, more, unset = (*parts, {}, [])[:4]
@@ -161,21 +161,7 @@ def _struct_ways(plan: FieldsPlan) -> Ways:
             set_attributes(value, parts[2])
         return value
 
-    return take, _checked(plan, build) if cls.__module__ == Checkpoint.__module__ else build
-
-
-def _checked(plan: FieldsPlan, build: Callable[[Parts], Any]) -> Callable[[Parts], Any]:
-    """Check the framework's own structs on load too: it relies on them, whoever wrote the bytes."""
-
-    def build_and_check(parts: Parts) -> Any:
-        value = build(parts)
-        try:
-            plan.read(value)
-        except Refusal as refusal:
-            raise LoadProblem(f"{plan.name}{refusal.steps[0]} is corrupt: {refusal.advice}") from refusal
-        return value
-
-    return build_and_check
+    return take, build
 
 
 def _struct_maker(cls: type[msgspec.Struct]) -> Callable[[Fields], Any]:

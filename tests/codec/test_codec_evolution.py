@@ -284,3 +284,89 @@ def test_a_failing_decode_is_our_error_with_the_path() -> None:
 
     assert caught.value.path == "a[0]"
     assert "KeyError: 'missing'" in str(caught.value)
+
+
+def typed_dataclass(name: str, annotation: Any) -> type[Any]:
+    """Make a dataclass with a typed field a."""
+    return make_dataclass(name, [("a", annotation), ("b", int, 0)])
+
+
+def typed_slots(name: str, annotation: Any) -> type[Any]:
+    """Make a dataclass with slots likewise."""
+    return make_dataclass(name, [("a", annotation), ("b", int, 0)], slots=True)
+
+
+def typed_struct(name: str, annotation: Any) -> type[Any]:
+    """Make a msgspec struct likewise."""
+    return msgspec.defstruct(name, [("a", annotation), ("b", int, 0)])
+
+
+def typed_attrs(name: str, annotation: Any) -> type[Any]:
+    """Make an attrs class likewise."""
+    return attrs.make_class(name, {"a": attrs.field(type=annotation), "b": attrs.field(type=int, default=0)})
+
+
+def typed_tuple(name: str, annotation: Any) -> type[Any]:
+    """Make a named tuple likewise."""
+    made: type[Any] = NamedTuple(name, [("a", annotation), ("b", int)])  # type: ignore[misc]
+    made.__new__.__defaults__ = (0,)  # type: ignore[attr-defined]
+    return made
+
+
+TYPED = [typed_dataclass, typed_slots, typed_struct, typed_attrs, typed_tuple]
+
+
+@pytest.mark.parametrize("make", TYPED)
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize(
+    ("was", "value", "now", "text"),
+    [
+        (int, 1, str, "str, found int"),
+        (list[int], [1], list[str], "list[str], found list[int]"),
+        (Any, None, int, "int"),
+    ],
+)
+def test_a_stored_value_of_another_type_is_told(
+    make: Callable[..., type[Any]], count: int, was: Any, value: Any, now: Any, text: str
+) -> None:
+    """B125: a field whose stored value contradicts its annotation of today is an error and no half right record."""
+    old = make("Old", was)
+    registry, today = Registry(), Registry()
+    register(old, name="it", registry=registry)
+    register(make("New", now), name="it", registry=today)
+    data = MsgpackSerializer(registry).dumps([old(value)] * count)
+
+    with pytest.raises(SerializationError) as caught:
+        MsgpackSerializer(today).loads(data)
+
+    wanted, _, found = text.partition(", found ")
+    assert caught.value.path == "[0]"
+    assert str(caught.value).startswith(f"[0]: a stored it holds {found or 'None'} in the field 'a', which ")
+    assert f".New declares as {wanted}; accept what is stored too or migrate the" in str(caught.value)
+
+
+@pytest.mark.parametrize("make", TYPED)
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_stored_value_that_fits_the_new_type_loads(make: Callable[..., type[Any]], count: int) -> None:
+    """A wider annotation takes what is stored, an int for a float too."""
+    old, new = make("Old", int), make("New", float | str | None)
+    registry, today = Registry(), Registry()
+    register(old, name="it", registry=registry)
+    register(new, name="it", registry=today)
+
+    found = MsgpackSerializer(today).loads(MsgpackSerializer(registry).dumps([old(3)] * count))
+
+    assert found == [new(3)] * count
+    assert [type(each) for each in found] == [new] * count
+
+
+def test_models_are_not_checked_on_load() -> None:
+    """The exception: what a validator made need not be what a model annotates, so its fields load as they were."""
+
+    class Old(pydantic.BaseModel):
+        a: int
+
+    class New(pydantic.BaseModel):
+        a: str
+
+    assert loaded_as(New, stored_as(Old, Old(a=1))).a == 1
