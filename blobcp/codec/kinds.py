@@ -7,10 +7,13 @@ imports them.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from enum import Enum, StrEnum
 from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 import msgspec
@@ -27,6 +30,7 @@ __all__ = [
     "kind_of",
     "qualified_name",
     "slots_of",
+    "slots_set",
     "told_apart",
 ]
 
@@ -127,19 +131,39 @@ def _is_plain(cls: type[Any]) -> bool:
 
 
 def slots_of(cls: type[Any]) -> tuple[str, ...]:
-    """Return the attribute names of all ``__slots__`` of a class and its bases."""
+    """Return the attribute names of all ``__slots__`` of a class and its bases, without those of cached properties."""
     names: dict[str, None] = {}
     for base in reversed(cls.__mro__):
         declared = vars(base).get("__slots__", ())
         for name in (declared,) if isinstance(declared, str) else tuple(declared):
             hidden = name.startswith("__") and not name.endswith("__")
             names[f"_{base.__name__.lstrip('_')}{name}" if hidden else name] = None
-    return tuple(name for name in names if name not in _RUNTIME_ATTRIBUTES)
+    return tuple(name for name in names if name not in _RUNTIME_ATTRIBUTES and not is_cached(cls, name))
+
+
+def slots_set(value: Any, slots: tuple[str, ...]) -> dict[str, Any]:
+    """Return what the given slots of a value hold; a ``__getattr__`` of its class is not asked for those that don't."""
+    found = {}
+    for name in slots:
+        with suppress(AttributeError):
+            found[name] = object.__getattribute__(value, name)
+    return found
 
 
 def is_cached(cls: type[Any], name: str) -> bool:
     """Tell whether an attribute holds what a ``cached_property`` computed, which a restored object computes again."""
-    return any(isinstance(vars(base).get(name), cached_property) for base in cls.__mro__)
+    return any(
+        isinstance(vars(base).get(name), cached_property) or name in _cached_by_attrs(base) for base in cls.__mro__
+    )
+
+
+def _cached_by_attrs(cls: type[Any]) -> Collection[str]:
+    """Return the cached properties of an attrs class with slots: attrs replaces them by slots and a ``__getattr__``."""
+    getter = vars(cls).get("__getattr__")
+    if "__attrs_attrs__" not in vars(cls) or not isinstance(getter, FunctionType):
+        return ()
+    cached = inspect.signature(getter).parameters.get("cached_properties")
+    return cached.default if cached else ()
 
 
 def fields_of(cls: type[Any], kind: Kind) -> tuple[FieldSpec, ...]:

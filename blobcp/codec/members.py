@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum, Flag
 from typing import Any
 
-from blobcp.codec.kinds import Kind, qualified_name, slots_of
+from blobcp.codec.kinds import Kind, qualified_name, slots_of, slots_set
 from blobcp.codec.paths import step_of_index
 from blobcp.codec.records import set_attributes
 from blobcp.codec.registry import Entry, Registry
@@ -69,7 +69,7 @@ def exception_shape(cls: type[BaseException], name: str) -> Shape:
     slots = slots_of(cls)
 
     def take(error: BaseException) -> Parts:
-        attributes = {each: getattr(error, each) for each in slots if hasattr(error, each)}
+        attributes = slots_set(error, slots)
         attributes.update(vars(error))
         if isinstance(error, ImportError | NameError | AttributeError):
             attributes.update({each: item for each in ("name", "path") if (item := getattr(error, each, None))})

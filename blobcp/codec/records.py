@@ -16,7 +16,7 @@ import msgspec
 
 from blobcp.codec.columns import table_of
 from blobcp.codec.fields import Fields, FieldsPlan
-from blobcp.codec.kinds import Kind, is_cached, slots_of
+from blobcp.codec.kinds import Kind, is_cached, slots_of, slots_set
 from blobcp.codec.shape import CODES, Parts, Shape, no_step
 
 __all__ = ["record_shape", "set_attributes"]
@@ -136,9 +136,7 @@ def _further_attributes(plan: FieldsPlan) -> Callable[[Any], Fields]:
                 for name, item in value.__dict__.items()
                 if name not in known and name not in _NOT_STATE and not is_cached(cls, name)
             }
-        for name in slots:
-            if hasattr(value, name):
-                more[name] = getattr(value, name)
+        more.update(slots_set(value, slots))
         if _CACHED_HASH in more:
             more[_CACHED_HASH] = None
         return more

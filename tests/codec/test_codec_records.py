@@ -303,6 +303,73 @@ def test_attrs_classes_of_all_sorts(value: Any) -> None:
     assert there_and_back(value) == value
 
 
+@attrs.define
+class Costly:
+    size: int
+    runs: ClassVar[list[int]] = []
+
+    @cached_property
+    def doubled(self) -> int:
+        """Compute, and tell that it ran."""
+        self.runs.append(self.size)
+        return self.size * 2
+
+
+@attrs.define
+class CostlyToo(Costly):
+    name: str = ""
+
+
+@pytest.mark.parametrize("make", [Costly, CostlyToo])
+@pytest.mark.parametrize("count", [1, 5])
+def test_cached_properties_of_attrs_classes_are_left_to_be_computed_again(
+    make: Callable[[int], Any], count: int
+) -> None:
+    """The slots that attrs keeps them in are not read: storing computes none, and one that was computed is not stored either."""
+    Costly.runs.clear()
+    values = [make(each) for each in range(count)]
+    assert values[0].doubled == 0
+
+    found = there_and_back(values, make)
+
+    assert found == values
+    assert Costly.runs == [0]
+    assert [each.doubled for each in found] == [each * 2 for each in range(count)]
+    assert Costly.runs == [0, *range(count)]
+
+
+class Lazy:
+    """A class with slots that makes up what was not set."""
+
+    __slots__ = ("kept", "unset")
+
+    def __getattr__(self, name: str) -> str:
+        return f"made up {name}"
+
+
+class LazyError(Exception):
+    """An exception likewise."""
+
+    __slots__ = ("kept", "unset")
+
+    def __getattr__(self, name: str) -> str:
+        return f"made up {name}"
+
+
+@pytest.mark.parametrize("make", [Lazy, LazyError])
+def test_what_getattr_makes_up_is_not_stored(make: Callable[[], Any]) -> None:
+    """Only what a slot holds is stored."""
+    value = make()
+    value.kept = 1
+
+    found = there_and_back(value)
+
+    assert found.kept == 1
+    assert found.unset == "made up unset"
+    with pytest.raises(AttributeError):
+        object.__getattribute__(found, "unset")
+
+
 def test_a_cached_hash_is_not_carried_to_another_process() -> None:
     """A stored hash would be wrong where strings hash otherwise."""
     value = FrozenAttrs("x")
