@@ -237,8 +237,13 @@ def test_values_that_their_own_form_can_not_take_are_pickled(serializer: Msgpack
 
 def test_a_value_that_a_pickle_would_change_is_refused() -> None:
     """Half of a network share is another path after pickling too, so it is refused with a key as without one."""
+    path = PureWindowsPath("//host/")
+    hybrid = hybrids()[0]
+    if str(PureWindowsPath(str(path))) == str(path):  # from Python 3.12 on
+        assert hybrid.loads(hybrid.dumps({"at": path})) == {"at": path}
+        return
     with pytest.raises(SerializationError, match=r"at: the path .* is another one when it is read again"):
-        hybrids()[0].dumps({"at": PureWindowsPath("//host/")})
+        hybrid.dumps({"at": path})
 
 
 def test_a_factory_that_nothing_can_hold_is_refused() -> None:

@@ -177,7 +177,13 @@ PBox = pydantic.create_model("PBox", __base__=(pydantic.BaseModel, Generic[T]), 
 
 def class_a(module: str) -> type[Any]:
     """Make a dataclass A as a module of that name would."""
-    return make_dataclass("A", [("x", int)], namespace={"__module__": module})
+    return in_module(make_dataclass("A", [("x", int)]), module)
+
+
+def in_module(cls: type[Any], module: str) -> type[Any]:
+    """Put a class into a module; from Python 3.12 on, make_dataclass names the caller's."""
+    cls.__module__ = module
+    return cls
 
 
 @pytest.mark.parametrize("wrap", [lambda cls: cls, lambda cls: list[cls], lambda cls: dict[str, cls | None]])
@@ -200,7 +206,7 @@ def test_specialisations_for_two_classes_of_one_name_are_two(wrap: Callable[[Any
 def test_classes_without_a_module_are_one_if_they_declare_the_same(registry: Registry) -> None:
     """make_dataclass knows no module on Python 3.11, so two different rows of one name are refused and not mixed up."""
     fields: list[list[Any]] = [[("x", int)], [("y", int, 5)], [("x", int)]]
-    one, two, again = (make_dataclass("Row", each, namespace={"__module__": "types"}) for each in fields)
+    one, two, again = (in_module(make_dataclass("Row", each), "types") for each in fields)
     register(one, registry=registry)
 
     with pytest.raises(RegistrationError) as caught:
