@@ -43,6 +43,8 @@ class _Driver:
         self._pool: ThreadPoolExecutor | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = 0
+        # A run may be started by the clean-up of a task that was cancelled; that cancellation is not the run's.
+        self._cancelled_before = _cancellations()
         self._ended: asyncio.Queue[Visit] = asyncio.Queue()
         self._doers: dict[type[Effect], Callable[[Any], Awaitable[Any]]] = {
             RunNodes: self._run_nodes,
@@ -125,8 +127,23 @@ class _Driver:
         self._threads -= 1
         self._ended.put_nowait(visit)
 
+    async def _told_apart(self, user_code: Awaitable[Any]) -> Any:
+        """Await user code, and tell a cancellation of the run from one that the code brought about itself."""
+        try:
+            answer = await user_code
+        except asyncio.CancelledError as error:
+            if self._cancelled():
+                raise
+            raise cancelled_inside(error) from error
+        if self._cancelled():  # swallowed by the code; the run ends all the same
+            raise asyncio.CancelledError
+        return answer
+
+    def _cancelled(self) -> bool:
+        return _cancellations() > self._cancelled_before
+
     async def _call(self, call: Call) -> Any:
-        return await _told_apart(self._call_now(call))
+        return await self._told_apart(self._call_now(call))
 
     async def _call_now(self, call: Call) -> Any:
         if is_async(call.call):
@@ -157,7 +174,7 @@ class _Driver:
         await self._on_store("delete", delete.checkpoint_id)
 
     async def _on_store(self, method: str, *arguments: object) -> Any:
-        return await _told_apart(self._on_store_now(getattr(self._store, method), *arguments))
+        return await self._told_apart(self._on_store_now(getattr(self._store, method), *arguments))
 
     async def _on_store_now(self, call: Callable[..., Any], *arguments: object) -> Any:
         if inspect.iscoroutinefunction(call) or not getattr(self._store, "blocking", True):
@@ -165,6 +182,11 @@ class _Driver:
         else:
             answer = await asyncio.to_thread(_carried, call, *arguments)
         return await answer if inspect.isawaitable(answer) else answer
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _called(call: Call) -> Any:
@@ -176,21 +198,6 @@ def _carried(call: Callable[..., Any], *arguments: Any) -> Any:
         return call(*arguments)
     except StopIteration as error:
         raise _Stopped(error) from error
-
-
-async def _told_apart(user_code: Awaitable[Any]) -> Any:
-    """Await user code, and tell a cancellation of the run from one that the code brought about itself."""
-    task = asyncio.current_task()
-    assert task is not None, "drivers run in tasks"
-    try:
-        answer = await user_code
-    except asyncio.CancelledError as error:
-        if task.cancelling():
-            raise
-        raise cancelled_inside(error) from error
-    if task.cancelling():  # swallowed by the code; the run ends all the same
-        raise asyncio.CancelledError
-    return answer
 
 
 async def _await_call(call: Call) -> Any:

@@ -12,7 +12,18 @@ import pytest
 from drivers import Runner
 from graphs import chain
 
-from blobcp import END, START, BranchError, Graph, GraphBuildError, NodeError, StateError, use_state
+from blobcp import (
+    END,
+    START,
+    BranchError,
+    Graph,
+    GraphBuildError,
+    Interrupted,
+    NodeError,
+    StateError,
+    interrupt,
+    use_state,
+)
 from blobcp.stores import MapStore
 
 LIMIT = 30
@@ -161,6 +172,12 @@ def test_a_handler_that_swallows_the_cancellation() -> None:
     assert asyncio.run(main())
 
 
+class BlockingStore(MapStore):
+    """A store that the asyncio driver calls in a thread."""
+
+    blocking = True
+
+
 class Counter:
     def __init__(self) -> None:
         self.count = 0
@@ -252,3 +269,32 @@ def test_too_few_threads(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Non
             Exception, match="no thread could be started for node a: can't start new thread; give concurrency="
         ):
             runner.invoke(app, "x")
+
+
+def test_a_run_in_the_clean_up_of_a_cancelled_task() -> None:
+    """B010: a cancellation that was caught before a run began is not one of that run, which stops and resumes as ever."""
+    results: list[str] = []
+
+    async def main() -> None:
+        async def ask(text: str) -> str:
+            return text + interrupt("q")
+
+        app = chain("ask", ask=ask).compile(store=BlockingStore())
+        ready = asyncio.Event()
+
+        async def work() -> None:
+            try:
+                ready.set()
+                await asyncio.sleep(LIMIT)
+            except asyncio.CancelledError:
+                with pytest.raises(Interrupted):
+                    await app.ainvoke("x", checkpoint_id="1")
+                results.append(await app.aresume("1", answer="y"))
+
+        task = asyncio.create_task(work())
+        await asyncio.wait_for(ready.wait(), LIMIT)
+        task.cancel()
+        await task
+
+    asyncio.run(main())
+    assert results == ["xy"]
