@@ -20,6 +20,7 @@ from blobcp import (
     GraphBuildError,
     Interrupted,
     NodeError,
+    RunError,
     StateError,
     interrupt,
     use_state,
@@ -263,12 +264,11 @@ def test_too_few_threads(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Non
         raise RuntimeError("can't start new thread")
 
     app = counting().compile()
-    if runner.name == "sync":
-        monkeypatch.setattr(threading.Thread, "start", start)
-        with pytest.raises(
-            Exception, match="no thread could be started for node a: can't start new thread; give concurrency="
-        ):
-            runner.invoke(app, "x")
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RunError, match=r"no thread could be started for node a: .* give concurrency=") as caught:
+        runner.invoke(app, "x")
+
+    assert caught.value.path == ["a"]
 
 
 def test_a_run_in_the_clean_up_of_a_cancelled_task() -> None:
