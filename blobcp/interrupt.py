@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from blobcp.checkpoint import Address
 from blobcp.errors import Interrupted, NodeError, text_of
 from blobcp.points import InterruptInfo, InterruptPoint, Signal
-from blobcp.scope import CURRENT, NO_DATA, InterruptSignal, current_scope
+from blobcp.resumption import NO_DATA
+from blobcp.scope import CURRENT, InterruptSignal, current_scope
 
 __all__ = [
     "NO_DATA",

@@ -7,7 +7,7 @@ from typing import Any
 
 from blobcp.checkpoint import Address, Checkpoint
 from blobcp.errors import AmbiguousAnswerError, OptionError, UnknownInterruptError
-from blobcp.scope import NO_DATA, Entry, Resumption, Snapshot
+from blobcp.resumption import NO_DATA, Entry, Resumption, Snapshot
 
 __all__ = [
     "Answers",

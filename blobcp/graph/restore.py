@@ -16,7 +16,8 @@ from blobcp.graph.plan import END, GraphPlan
 from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
 from blobcp.points import Signal, unflatten
-from blobcp.scope import Frame, Resumption
+from blobcp.resumption import Resumption
+from blobcp.scope import Frame
 
 __all__ = ["Restorer"]
 

@@ -17,7 +17,7 @@ from blobcp.graph.effects import ANYTHING, Expected, GetBlob, SetBlob
 from blobcp.graph.options import RunOptions
 from blobcp.graph.session import Steps
 from blobcp.points import InterruptInfo, InterruptPoint, Signal, flatten
-from blobcp.scope import Entry
+from blobcp.resumption import Entry
 
 __all__ = ["conflict", "header_of", "keep_points", "retry_save", "save_stop", "stopped_at"]
 

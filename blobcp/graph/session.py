@@ -19,7 +19,8 @@ from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
 from blobcp.interrupt import signal_of
 from blobcp.points import Signal
-from blobcp.scope import CURRENT, Entry, Frame, InterruptSignal, Scope, Snapshot
+from blobcp.resumption import Entry, Snapshot
+from blobcp.scope import CURRENT, Frame, InterruptSignal, Scope
 
 __all__ = ["Session", "Steps", "make_cell"]
 

@@ -36,7 +36,8 @@ from blobcp.graph.saving import conflict, header_of, keep_points, save_stop, sto
 from blobcp.graph.session import Session, Steps, make_cell
 from blobcp.graph.state_types import StateTypes
 from blobcp.points import InterruptPoint, Signal, points_of
-from blobcp.scope import Frame, Resumption, RunClaims, Scope, new_id, this_owner
+from blobcp.resumption import Resumption
+from blobcp.scope import Frame, RunClaims, Scope, new_id, this_owner
 
 __all__ = ["StoredRun"]
 

@@ -13,7 +13,8 @@ from blobcp.graph.restore import Restorer
 from blobcp.graph.run import Finished, GraphRun, Machine, Task
 from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
-from blobcp.scope import Frame, Resumption, RunClaims
+from blobcp.resumption import Resumption
+from blobcp.scope import Frame, RunClaims
 
 __all__ = ["ByHand", "Pick"]
 

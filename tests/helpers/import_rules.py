@@ -16,7 +16,7 @@ __all__ = ["find_violations", "find_modules"]
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"store", "checkpoint", "points", "typed_none"},
+    {"store", "checkpoint", "points", "resumption", "typed_none"},
     {"codec", "stream"},
     {"checkpointer", "interrupt", "scope"},
     {"graph"},
