@@ -32,6 +32,8 @@ id, node path, value path) and what to do. Nothing of a lower layer (``KeyError`
     │   ├── UnknownTypeError           at load: a name that no class is registered under
     │   └── RegistrationError          two classes want one name, or one class two (also a ValueError)
     ├── StoreError                 a store failed; the store's own exception is the cause
+    │   ├── StoreUrlError              a URL names no store that is here (also a ValueError)
+    │   └── MissingExtraError          a store needs a library that is not installed (also an ImportError)
     └── Interrupted                the run stopped on purpose and waits (see :mod:`blobcp.interrupt`)
 """
 
@@ -63,6 +65,7 @@ __all__ = [
     "InvalidCheckpointIdError",
     "MaxStepsError",
     "MergeError",
+    "MissingExtraError",
     "NodeError",
     "NothingToRunError",
     "OptionError",
@@ -72,6 +75,7 @@ __all__ = [
     "SerializationError",
     "StateError",
     "StoreError",
+    "StoreUrlError",
     "UnknownInterruptError",
     "UnknownTypeError",
     "UnregisteredTypeError",
@@ -311,6 +315,14 @@ class RegistrationError(SerializationError, ValueError):
 
 class StoreError(BlobcpError):
     """A store could not do what it was asked; its own exception is the cause."""
+
+
+class StoreUrlError(StoreError, ValueError):
+    """A URL that names no store which is installed, or that its store can't take."""
+
+
+class MissingExtraError(StoreError, ImportError):
+    """A library that is needed here is not installed; the message says which extra of blobcp brings it."""
 
 
 class Interrupted(BlobcpError):

@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from .file import FileStore
 from .map import MapStore
+from .opening import open_store
 
-__all__ = ["FileStore", "MapStore"]
+__all__ = ["FileStore", "MapStore", "open_store"]

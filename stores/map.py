@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from typing import Self
 
-from blobcp.errors import CheckpointConflictError
+from blobcp.errors import StoreUrlError
 from blobcp.store import check_id
 
 from .blobs import Blob, to_bytes
+from .conflicts import conflict
+from .expiry import seconds_of
+from .urls import options_of, shown
 
 __all__ = ["MapStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    blob: bytes
+    version: str
+    expires: float | None
 
 
 class MapStore:
     """Keep blobs in a dict of this process; any number of threads may use it at once.
 
     It promises: a read sees every write that returned before it, and bytes handed in or out are never changed by either
-    side. Of several who write what they have read, one wins and the others are told. Nothing survives the process.
+    side. Of several who write what they have read, one wins and the others are told. Nothing survives the process, and
+    it can't be sent to another.
 
     >>> store = MapStore()
     >>> store.set("order-17", b"blob")
@@ -29,9 +45,21 @@ class MapStore:
     """Its calls return at once, so the asyncio driver need not put them into a thread."""
 
     def __init__(self) -> None:
-        self._blobs: dict[str, bytes] = {}
-        self._writes: dict[str, int] = {}
+        self._entries: dict[str, _Entry] = {}
+        self._writes = count(1)
         self._lock = threading.RLock()
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Return a new store for ``map:``; there is nothing else to say in the URL.
+
+        Raises:
+            StoreUrlError: something else is said.
+        """
+        options_of(url, {})
+        if url.partition(":")[2]:
+            raise StoreUrlError(f"a store in memory has no place, so {shown(url)!r} names none; say map:")
+        return cls()
 
     def get(self, checkpoint_id: str) -> bytes | None:
         """Return the bytes under the id, or ``None`` where there are none.
@@ -39,9 +67,8 @@ class MapStore:
         Raises:
             InvalidCheckpointIdError: it is no id.
         """
-        check_id(checkpoint_id)
-        with self._lock:
-            return self._blobs.get(checkpoint_id)
+        entry = self._find(checkpoint_id)
+        return None if entry is None else entry.blob
 
     def set(self, checkpoint_id: str, checkpoint: Blob) -> None:
         """Keep a copy of the bytes under the id, in place of what was there.
@@ -50,21 +77,16 @@ class MapStore:
             InvalidCheckpointIdError: it is no id.
             StoreError: the checkpoint is not bytes.
         """
-        check_id(checkpoint_id)
-        blob = to_bytes(checkpoint_id, checkpoint)
-        with self._lock:
-            self._blobs[checkpoint_id] = blob
-            self._writes[checkpoint_id] = self._writes.get(checkpoint_id, 0) + 1
+        self._keep(checkpoint_id, checkpoint, None)
 
     def get_versioned(self, checkpoint_id: str) -> tuple[bytes, str] | None:
-        """Return the bytes under the id and the count of writes there, or ``None`` where there are none.
+        """Return the bytes under the id and which write of this store they are of, or ``None`` where there are none.
 
         Raises:
             InvalidCheckpointIdError: it is no id.
         """
-        with self._lock:
-            blob = self.get(checkpoint_id)
-            return None if blob is None else (blob, str(self._writes[checkpoint_id]))
+        entry = self._find(checkpoint_id)
+        return None if entry is None else (entry.blob, entry.version)
 
     def set_if(self, checkpoint_id: str, checkpoint: Blob, version: str | None) -> str:
         """Keep the bytes only if the stored version is still this one; ``None`` means "must not exist".
@@ -78,15 +100,19 @@ class MapStore:
             CheckpointConflictError: the version is another by now; nothing was changed.
         """
         with self._lock:
-            stored = self.get_versioned(checkpoint_id)
-            if (stored[1] if stored else None) != version:
-                raise CheckpointConflictError(
-                    f"conflict: checkpoint {checkpoint_id!r} was written by somebody else since it was read; "
-                    "nothing was changed, read it again",
-                    checkpoint_id=checkpoint_id,
-                )
-            self.set(checkpoint_id, checkpoint)
-            return str(self._writes[checkpoint_id])
+            stored = self._find(checkpoint_id)
+            if (stored and stored.version) != version:
+                raise conflict(checkpoint_id)
+            return self._keep(checkpoint_id, checkpoint, None)
+
+    def set_expiring(self, checkpoint_id: str, checkpoint: Blob, ttl: timedelta) -> None:
+        """Keep a copy of the bytes under the id for a time; it is counted on a clock that nobody can set.
+
+        Raises:
+            InvalidCheckpointIdError: it is no id.
+            StoreError: the checkpoint is not bytes, or the time is not above zero.
+        """
+        self._keep(checkpoint_id, checkpoint, time.monotonic() + seconds_of(checkpoint_id, ttl))
 
     def delete(self, checkpoint_id: str) -> None:
         """Remove what is under the id; no error where there is nothing.
@@ -96,7 +122,7 @@ class MapStore:
         """
         check_id(checkpoint_id)
         with self._lock:
-            self._blobs.pop(checkpoint_id, None)
+            self._entries.pop(checkpoint_id, None)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Yield the ids that start with ``prefix``, in code-point order, as they were at the call.
@@ -108,5 +134,21 @@ class MapStore:
         ['order-10', 'order-9']
         """
         with self._lock:
-            ids = [*self._blobs]
-        return iter(sorted(checkpoint_id for checkpoint_id in ids if checkpoint_id.startswith(prefix)))
+            return iter(sorted(found for found in [*self._entries] if found.startswith(prefix) and self._find(found)))
+
+    def _find(self, checkpoint_id: str) -> _Entry | None:
+        check_id(checkpoint_id)
+        with self._lock:
+            entry = self._entries.get(checkpoint_id)
+            if entry is not None and entry.expires is not None and entry.expires <= time.monotonic():
+                del self._entries[checkpoint_id]
+                return None
+            return entry
+
+    def _keep(self, checkpoint_id: str, checkpoint: Blob, expires: float | None) -> str:
+        check_id(checkpoint_id)
+        blob = to_bytes(checkpoint_id, checkpoint)
+        with self._lock:
+            version = str(next(self._writes))
+            self._entries[checkpoint_id] = _Entry(blob, version, expires)
+            return version

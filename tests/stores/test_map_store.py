@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pickle
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -28,13 +32,13 @@ def test_says_that_it_does_not_block() -> None:
     assert MapStore.blocking is False
 
 
-def test_offers_all_but_expiry() -> None:
+def test_offers_every_power() -> None:
     """The powers that it has can be found by looking at it."""
     store = MapStore()
 
     powers = (CheckPointDeleter, CheckPointLister, CheckPointSwapper, CheckPointExpirer)
 
-    assert [isinstance(store, power) for power in powers] == [True, True, True, False]
+    assert [isinstance(store, power) for power in powers] == [True, True, True, True]
 
 
 def test_compare_and_set() -> None:
@@ -52,6 +56,58 @@ def test_compare_and_set() -> None:
     store.delete("a")
     assert store.get_versioned("a") is None
     assert store.set_if("a", b"4", None) not in (first, second)
+
+
+def test_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A blob with a time to live is there until the time is over, then gone for every method."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    store = MapStore()
+    store.set_expiring("a", b"1", timedelta(seconds=5))
+    [(_, version)] = [store.get_versioned("a") or (b"", "")]
+
+    now[0] = 104.999
+    assert store.get("a") == b"1"
+    assert [*store.list()] == ["a"]
+    now[0] = 105.0
+    assert [*store.list()] == []
+    assert store.get("a") is None
+    with pytest.raises(CheckpointConflictError):
+        store.set_if("a", b"2", version)
+    assert store.set_if("a", b"2", None) != version
+
+
+def test_a_plain_write_makes_an_expiring_blob_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ``set`` or ``set_if`` over a blob with a time to live has none itself."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    store = MapStore()
+    for checkpoint_id in "ab":
+        store.set_expiring(checkpoint_id, b"1", timedelta(seconds=5))
+    store.set("a", b"2")
+    stored = store.get_versioned("b")
+    assert stored is not None
+    store.set_if("b", b"2", stored[1])
+
+    now[0] = 1e9
+
+    assert (store.get("a"), store.get("b")) == (b"2", b"2")
+
+
+@pytest.mark.parametrize("ttl", [timedelta(0), timedelta(seconds=-1), 5, None])
+def test_a_time_to_live_is_above_zero(ttl: Any) -> None:
+    """What is no time to live is refused and nothing is stored."""
+    store = MapStore()
+
+    with pytest.raises(StoreError, match=r"'a' with the time to live"):
+        store.set_expiring("a", b"1", ttl)
+    assert store.get("a") is None
+
+
+def test_it_does_not_leave_its_process() -> None:
+    """A pickle of it would be another store that looks like this one, so there is none."""
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(MapStore())
 
 
 def test_one_of_many_conditional_writers_wins() -> None:
