@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -80,7 +80,7 @@ class PostgresServer:
         command = [str(self.programs / "postgres"), "-D", str(self.folder / "data")]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        with open(self.folder / "log", "ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, **self._identity()
             )
@@ -176,7 +176,7 @@ def postgres_dsn(postgres_url: str) -> Iterator[str]:
     parts = urlsplit(postgres_url)
     query = dict(parse_qsl(parts.query))
     query["options"] = f"{query.get('options', '')} -csearch_path={schema}".strip()
-    yield urlunsplit(parts._replace(query=urlencode(query)))
+    yield urlunsplit(parts._replace(query=urlencode(query, quote_via=quote)))
     with psycopg.connect(postgres_url, autocommit=True, **limits) as connection:
         connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
@@ -206,7 +206,7 @@ def _start() -> PostgresServer:
                 return PostgresServer(programs, user)
             except (OSError, subprocess.SubprocessError) as error:
                 reasons.append(f"{programs} as {user or 'the same user'}: {error}")
-    absent(
+    return absent(
         "no Postgres: " + ("; ".join(reasons) or "neither BLOBCP_TEST_POSTGRES_URL, nor initdb on PATH, nor the wheel")
     )
 
