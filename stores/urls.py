@@ -26,8 +26,12 @@ def split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - looked at for its error
-    except ValueError as error:
-        raise StoreUrlError(f"store URL {shown(url)!r} can't be read: {error}") from error
+    except ValueError:
+        # The error's own text may hold half of the password.
+        raise StoreUrlError(
+            f"store URL {shown(url)!r} can't be read: its host or port is none; a / ? # or @ in a password has to be "
+            "percent-encoded"
+        ) from None
     return parts
 
 
@@ -79,16 +83,15 @@ def shown(url: str) -> str:
     >>> shown("postgresql://me:secret@db/app?password=secret&sslmode=require")
     'postgresql://me:***@db/app?password=***&sslmode=require'
     """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return f"{url.partition(':')[0]}:..."
-    before, mark, options = url.partition("?")
-    user, at, host = parts.netloc.rpartition("@")
+    scheme, slashes, rest = url.partition("://")
+    if not slashes:
+        return url
+    # Up to the last @ it may be a password, also where that holds a sign which should have been percent-encoded.
+    user, at, rest = rest.rpartition("@")
     name, colon, _ = user.partition(":")
-    if colon:
-        before = before.replace(parts.netloc, f"{name}:***{at}{host}", 1)
-    return before + mark + "&".join(map(_without_secret, options.split("&")))
+    before, mark, options = rest.partition("?")
+    hidden = "&".join(map(_without_secret, options.split("&")))
+    return f"{scheme}://{name}{colon and ':***'}{at}{before}{mark}{hidden}"
 
 
 def _without_secret(item: str) -> str:

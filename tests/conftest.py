@@ -7,9 +7,27 @@ from typing import Any
 
 import pytest
 from drivers import AsyncRunner, Runner, SyncRunner
+from every_store import shared_url
 from hypothesis import settings
+from postgres_server import postgres_dsn, postgres_url, private_postgres, stoppable_postgres
+from redis_server import free_prefix, private_redis, redis_cluster_url, redis_url
 
 from blobcp.stores import FileStore, MapStore
+
+__all__ = [
+    "free_prefix",
+    "mode",
+    "postgres_dsn",
+    "postgres_url",
+    "private_postgres",
+    "private_redis",
+    "redis_cluster_url",
+    "redis_url",
+    "runner",
+    "shared_url",
+    "stoppable_postgres",
+    "store",
+]
 
 # Runs must not fail because a machine is busy; pytest-timeout bounds them.
 settings.register_profile("blobcp", deadline=None, print_blob=True)

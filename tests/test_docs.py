@@ -1,7 +1,8 @@
 """README.md and docs/ are true: their snippets run, print what they say they print, and leave nothing out.
 
 Each page runs in a process of its own (this file, as a script), in an empty folder, its blocks in order in one module.
-``python tests/test_docs.py --write`` puts what the snippets print now into the pages; look at the difference afterwards.
+``python tests/test_docs.py --write [NAME…]`` puts what the snippets print now into the pages, or into those named; look at
+the difference afterwards. Pages that need a server find it by the variables of ``SERVERS``, which have to be set for this.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SERVERS = {
+    "stores-postgres.md": {"POSTGRES_URL": "postgres_url"},
+    "stores-redis.md": {"REDIS_URL": "redis_url"},
+    "stores-s3.md": {"S3_ENDPOINT": "s3_endpoint", "S3_BUCKET": "s3_bucket"},
+}
+"""The variables by which pages that need a server find it, each with the fixture that has its value."""
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
@@ -89,9 +96,10 @@ def steady(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--write"]:
+    if sys.argv[1:2] == ["--write"]:
         for each in PAGES:
-            write_page(each)
+            if each.name in (sys.argv[2:] or [each.name]):
+                write_page(each)
     else:
         print(json.dumps(run_page(Path(sys.argv[1]))))
     sys.exit()
@@ -103,8 +111,12 @@ import blobcp.errors  # noqa: E402
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_snippets_run(page: Path, tmp_path: Path) -> None:
+def test_snippets_run(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every Python block runs, and prints what the ``text`` block after it shows."""
+    for variable, fixture in SERVERS.get(page.name, {}).items():
+        monkeypatch.setenv(variable, request.getfixturevalue(fixture))
     for snippet, printed in zip(snippets_of(page), run_apart(page, tmp_path), strict=True):
         shown = snippet.printed if snippet.printed is not None else ""
         assert steady(printed) == steady(shown), f"{page.name}, line {snippet.line}"

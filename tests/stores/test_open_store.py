@@ -138,7 +138,9 @@ def test_errors_of_urls_and_extras_are_what_python_calls_them() -> None:
             "s3://b?aws_secret_access_key=***&aws_session_token=***",
         ),
         ("file:./dir?durable=false", "file:./dir?durable=false"),
-        ("http://[::1", "http:..."),
+        ("redis://:pa/ss@cache:6379/0", "redis://:***@cache:6379/0"),
+        ("redis://me:se#cr@et?@cache/0", "redis://me:***@cache/0"),
+        ("http://[::1", "http://[::1"),
     ],
 )
 def test_a_url_is_shown_without_its_secrets(url: str, expected: str) -> None:
@@ -169,7 +171,12 @@ def test_options_are_strict(query: str, said: str) -> None:
         options_of(f"file:./dir?{query}", {"durable": boolean})
 
 
-def test_a_port_that_is_none() -> None:
-    """A URL that can't be taken apart is refused as such."""
-    with pytest.raises(StoreUrlError, match="can't be read"):
-        options_of("redis://host:port/0", {})
+@pytest.mark.parametrize("url", ["redis://host:port/0", "redis://:pa/ss@host:6379/0", "redis://[::1/0"])
+def test_a_url_that_can_not_be_taken_apart(url: str) -> None:
+    """It is refused with what may be the reason, and no part of a password is in the error or behind it."""
+    with pytest.raises(StoreUrlError, match="can't be read: its host or port is none") as caught:
+        options_of(url, {})
+
+    assert "ss@" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
