@@ -1,0 +1,60 @@
+"""Checks of ``set_if`` by many at the same moment: exactly one of them wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blobcp.errors import CheckpointConflictError, text_of
+from blobcp.store import CheckPointStore, CheckPointSwapper
+
+from .bench import Bench, Checks
+from .failing import Failed, expect
+from .waiting import together
+
+__all__ = ["RACES", "race"]
+
+RACES = Checks("compare and set", CheckPointSwapper)
+
+
+@RACES.check("of several who create one id at once exactly one wins, in each round")
+def create(bench: Bench) -> None:
+    for number in range(bench.options.rounds):
+        race(bench, bench.id(f"{number}"), None, [bench.store])
+
+
+@RACES.check("of several who replace what they saw at once exactly one wins, in each round")
+def replace(bench: Bench) -> None:
+    checkpoint_id = bench.id("replaced")
+    version = bench.swapper.set_if(checkpoint_id, b"first", None)
+    for _ in range(bench.options.rounds):
+        version = race(bench, checkpoint_id, version, [bench.store])
+
+
+def race(bench: Bench, checkpoint_id: str, version: str | None, stores: Sequence[CheckPointStore]) -> str:
+    """Let all writers do the same ``set_if`` at once, each with bytes of its own; return the winner's version.
+
+    Raises:
+        Failed: there was not exactly one winner, a loser saw another error than a conflict, or what is stored is not the
+            winner's.
+    """
+    writers = bench.options.writers
+
+    def act(number: int) -> str:
+        store = stores[number % len(stores)]
+        assert isinstance(store, CheckPointSwapper)
+        return store.set_if(checkpoint_id, _blob(number), version)
+
+    answers = together(writers, act, bench.options.timeout)
+    for answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, CheckpointConflictError):
+            raise Failed(f"one of {writers} that wrote at once saw {text_of(answer)} instead of a conflict") from answer
+    winners = {number: answer for number, answer in enumerate(answers) if isinstance(answer, str)}
+    if len(winners) != 1:
+        raise Failed(f"{len(winners)} of {writers} that wrote at once over one version were told that they had won")
+    [(winner, new)] = winners.items()
+    expect("get_versioned after a race", bench.swapper.get_versioned(checkpoint_id), (_blob(winner), new))
+    return new
+
+
+def _blob(number: int) -> bytes:
+    return b"of writer %d" % number

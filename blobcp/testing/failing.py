@@ -1,0 +1,78 @@
+"""How a check says what it found, in one plain sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from blobcp.errors import BlobcpError, text_of
+
+__all__ = ["Failed", "NotOffered", "expect", "expect_error", "one_line", "shown"]
+
+
+class Failed(Exception):
+    """A store did not do what the check asks for; the text is the sentence."""
+
+
+class NotOffered(Exception):
+    """A store does not offer what the check is about; the text is the reason."""
+
+
+def expect(what: str, found: object, wanted: object) -> None:
+    """Fail unless a value is the wanted one, and of its very type.
+
+    >>> expect("get('a')", b"1", b"1")
+    >>> expect("get('a')", bytearray(b"1"), b"1")
+    Traceback (most recent call last):
+    blobcp.testing.failing.Failed: get('a') gave bytearray(b'1') instead of b'1'
+    """
+    if type(found) is not type(wanted) or found != wanted:
+        raise Failed(f"{what} gave {shown(found)} instead of {shown(wanted)}")
+
+
+def expect_error(what: str, call: Callable[[], object], wanted: type[BlobcpError]) -> BlobcpError:
+    """Fail unless a call raises an error of this class; return the error.
+
+    >>> expect_error("get('')", lambda: None, BlobcpError)
+    Traceback (most recent call last):
+    blobcp.testing.failing.Failed: get('') gave None instead of raising BlobcpError
+    """
+    try:
+        found = call()
+    except wanted as error:
+        return error
+    except Exception as error:
+        raise Failed(f"{what} raised {text_of(error)} instead of {wanted.__name__}") from error
+    raise Failed(f"{what} gave {shown(found)} instead of raising {wanted.__name__}")
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Turn whatever is raised inside into a failure that says what was done."""
+    try:
+        yield
+    except (Failed, NotOffered):
+        raise
+    except Exception as error:
+        raise Failed(f"{what} raised {text_of(error)}") from error
+
+
+def shown(value: object) -> str:
+    """Return a value as a sentence shows it: long bytes and texts by their beginning and length.
+
+    >>> shown(b"12"), shown(b"x" * 5000), shown("é" * 500)
+    ("b'12'", "b'xxxxxxxxxxxxxxxxxxxxxxxx'... (5000 bytes)", "'éééééééééééééééééééééééé'... (500 characters)")
+    """
+    if isinstance(value, bytes | bytearray) and len(value) > 60:
+        return f"{value[:24]!r}... ({len(value)} bytes)"
+    if isinstance(value, str) and len(value) > 120:
+        return f"{value[:24]!r}... ({len(value)} characters)"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))})"
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks, so that a failure stays one line of a table."""
+    return " ".join(text.split())

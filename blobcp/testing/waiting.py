@@ -1,0 +1,162 @@
+"""Waiting with a limit: for a call that may hang, for several threads, and for what has to be awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from .failing import Failed
+
+__all__ = ["EventLoop", "HangsError", "Worker", "together"]
+
+T = TypeVar("T")
+
+
+class HangsError(Exception):
+    """A call did not come back in time; its thread is left alone."""
+
+
+class Worker:
+    """A thread that makes one call after the other, so that whoever wants a result can stop waiting for it.
+
+    All calls are made by the same thread, since some stores can be used only where they were opened.
+
+    Attributes:
+        hangs: a call did not come back in time; no other is made.
+    """
+
+    def __init__(self) -> None:
+        self.hangs = False
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._work, name="blobcp-kit", daemon=True).start()
+
+    def call(self, function: Callable[[], T], seconds: float) -> T:
+        """Return what a function returns.
+
+        Raises:
+            HangsError: it did not return within this time, or one before did not.
+        """
+        answer: Future[T] = Future()
+        if not self.hangs:
+            self._calls.put((function, answer))
+            wait([answer], timeout=seconds)
+        if not answer.done():
+            self.hangs = True
+            raise HangsError
+        return answer.result()
+
+    def stop(self) -> None:
+        """Let the thread end after the call that it makes."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (item := self._calls.get()) is not None:
+            function, answer = item
+            _make(function, answer)
+
+
+def together(count: int, act: Callable[[int], T], seconds: float) -> list[T | Exception]:
+    """Call a function in several threads at the same moment; return what each call gave or raised, in their order.
+
+    Args:
+        count: how many threads.
+        act: gets the number of its thread, counted from 0.
+        seconds: how long to wait for them all.
+
+    Raises:
+        Failed: not all of them came back in time.
+    """
+    barrier = threading.Barrier(count)
+    answers: list[Future[T]] = [Future() for _ in range(count)]
+
+    def run(number: int) -> None:
+        barrier.wait()
+        _make(lambda: act(number), answers[number])
+
+    with _quick_switches():
+        for number in range(count):
+            threading.Thread(target=run, args=(number,), name=f"blobcp-kit-{number}", daemon=True).start()
+        _, late = wait(answers, timeout=seconds)
+    if late:
+        raise Failed(f"{len(late)} of {count} threads that used the store at once did not come back in {seconds:g} s")
+    found: list[T | Exception] = []
+    for answer in answers:
+        error = answer.exception()
+        if error is None:
+            found.append(answer.result())
+        elif isinstance(error, Exception):
+            found.append(error)
+        else:
+            raise error
+    return found
+
+
+class EventLoop:
+    """An event loop in a thread of its own, for those who can't await.
+
+    Args:
+        seconds: how long to wait for one call.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def call(self, function: Callable[[], object]) -> Any:
+        """Call a function on the loop and return what it returns, awaited where it has to be.
+
+        Raises:
+            Failed: it did not come back in time.
+        """
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="blobcp-kit-loop", daemon=True).start()
+        answer = asyncio.run_coroutine_threadsafe(_awaited(function), self._loop)
+        wait([answer], timeout=self._seconds)
+        if not answer.done():
+            answer.cancel()
+            raise Failed(f"a call of the store that was awaited did not come back in {self._seconds:g} s")
+        return answer.result()
+
+    def stop(self) -> None:
+        """End the loop, where there is one."""
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result(self._seconds)
+        loop.call_soon_threadsafe(loop.stop)
+        limit = time.monotonic() + self._seconds
+        while loop.is_running() and time.monotonic() < limit:
+            time.sleep(0.001)
+        loop.close()
+
+
+async def _awaited(function: Callable[[], object]) -> object:
+    answer = function()
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _make(call: Callable[[], T], answer: Future[T]) -> None:
+    try:
+        answer.set_result(call())
+    except BaseException as error:  # handed to whoever waits for the answer
+        answer.set_exception(error)
+
+
+@contextmanager
+def _quick_switches() -> Iterator[None]:
+    # Python lets a thread run for 5 ms; a check of a version and the write after it would hardly ever be torn apart.
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
