@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from blobcp.errors import InvalidCheckpointIdError
 from blobcp.store import check_id
 
-__all__ = ["id_of", "parts_of"]
+__all__ = ["FOLDER_SUFFIX", "id_of", "parts_of"]
 
 BLOB_SUFFIX = ".blob"
 FOLDER_SUFFIX = ".more"  # differs from BLOB_SUFFIX, so that no folder stands where a blob has to go
@@ -22,6 +22,7 @@ PIECE_BYTES = 80
 """How much of an id goes into one name: three characters a byte and the suffix stay below 255, what file systems allow."""
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.@+=")
+_QUOTED = [chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in range(256)]
 
 _RESERVED_BY_WINDOWS = {b"con", b"prn", b"aux", b"nul"} | {
     device + digit
@@ -54,15 +55,14 @@ def id_of(parts: Sequence[str]) -> str | None:
     quoted = [*(folder.removesuffix(FOLDER_SUFFIX) for folder in folders), file.removesuffix(BLOB_SUFFIX)]
     try:
         checkpoint_id = check_id(b"".join(map(unquote_to_bytes, quoted)).decode())
-    except (UnicodeDecodeError, InvalidCheckpointIdError):
+    except (UnicodeError, InvalidCheckpointIdError):  # also names that are no UTF-8
         return None
     return checkpoint_id if parts_of(checkpoint_id) == [*parts] else None
 
 
 def _quote(piece: bytes) -> str:
+    quoted = "".join(map(_QUOTED.__getitem__, piece))
     # Quoting the first byte is enough to show a hidden name and to disguise a reserved one, which an extension would not.
-    first_is_plain = piece[:1] != b"." and piece.partition(b".")[0] not in _RESERVED_BY_WINDOWS
-    return "".join(
-        chr(byte) if byte in _PLAIN and (index or first_is_plain) else f"%{byte:02x}"
-        for index, byte in enumerate(piece)
-    )
+    if piece[:1] == b"." or piece.partition(b".")[0] in _RESERVED_BY_WINDOWS:
+        return f"%{piece[0]:02x}{quoted[1:]}"
+    return quoted
