@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from .blobs import Blob
 from .extras import extra
@@ -13,9 +13,6 @@ from .redis_clients import PlainClient, check_client, name_of, open_pool
 from .redis_commands import SCAN_COUNT, Call
 from .redis_errors import explain
 from .redis_opening import RedisBase
-
-if TYPE_CHECKING:
-    from redis import BlockingConnectionPool
 
 __all__ = ["RedisStore"]
 
@@ -34,7 +31,7 @@ class RedisStore(RedisBase[PlainClient]):
 
     Args:
         url: where the server is, ``redis://user:password@host:6379/0``, ``rediss://`` for TLS, ``unix:///path``; behind a
-            ``?`` the options of redis-py, which come before the arguments here, and ``blobcp_prefix``.
+            ``?`` the options of redis-py, which win over the arguments here, and ``blobcp_prefix``.
             ``redis://localhost:6379/0`` by default.
         prefix: what all keys start with; the rest is the id. ``blobcp:`` by default.
         client: a ``redis.Redis`` (of Sentinel, too) or ``redis.cluster.RedisCluster`` to use, in place of ``url``. Its own
@@ -56,14 +53,10 @@ class RedisStore(RedisBase[PlainClient]):
             from redis import Redis
             from redis.cluster import RedisCluster
 
-        if self._given is None:
-            self._pool: BlockingConnectionPool | None = open_pool(self._settings)
-            self._client: PlainClient = Redis(connection_pool=self._pool)
-            self._server = name_of(self._pool)
-        else:
-            check_client(self._given, (Redis, RedisCluster))
-            self._pool, self._client = None, self._given
-            self._server = name_of(getattr(self._given, "connection_pool", None))
+        self._pool = open_pool(self._settings) if self._given is None else None
+        self._client: PlainClient = self._given or Redis(connection_pool=self._pool)
+        check_client(self._client, (Redis, RedisCluster))
+        self._server = name_of(getattr(self._client, "connection_pool", None))
 
     def get(self, checkpoint_id: str) -> bytes | None:
         """Return the bytes under the id, or ``None`` where the server has none. It is one ``GET``.

@@ -43,11 +43,10 @@ class AsyncRedisStore(RedisBase[AsyncClient]):
             from redis.asyncio.cluster import RedisCluster
 
         self._clients: dict[asyncio.AbstractEventLoop, Redis] = {}
-        if self._given is None:
-            self._server = name_of(open_async_pool(self._settings))
-        else:
-            check_client(self._given, (Redis, RedisCluster))
-            self._server = name_of(getattr(self._given, "connection_pool", None))
+        # For its checks only; each loop gets one of its own.
+        client = self._given or Redis(connection_pool=open_async_pool(self._settings))
+        check_client(client, (Redis, RedisCluster))
+        self._server = name_of(getattr(client, "connection_pool", None))
 
     async def get(self, checkpoint_id: str) -> bytes | None:
         """Return the bytes under the id, or ``None`` where the server has none. It is one ``GET``.

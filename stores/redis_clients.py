@@ -141,7 +141,7 @@ def name_of(pool: Pool | None) -> str:
 
 
 def _options(settings: Settings, connection: type) -> dict[str, object]:
-    """Return what redis-py is told about time-outs and retries; the options in the URL come before it."""
+    """Return what redis-py is told about time-outs and retries; the options in the URL win over it."""
     from redis.exceptions import ConnectionError, TimeoutError
 
     options: dict[str, object] = {

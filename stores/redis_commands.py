@@ -97,8 +97,8 @@ class Commands:
         """Return the call that keeps the bytes for a time."""
         key, value = self._key(checkpoint_id), _value(checkpoint_id, checkpoint)
         seconds_of(checkpoint_id, ttl)
-        rounded_up = -(-ttl // _MILLISECOND)
-        return Call(_saving(checkpoint_id, value), _send("SET", key, value, "PX", rounded_up))
+        whole, rest = divmod(ttl, _MILLISECOND)
+        return Call(_saving(checkpoint_id, value), _send("SET", key, value, "PX", whole + bool(rest)))
 
     def set_if(self, checkpoint_id: str, checkpoint: Blob, version: str | None) -> Call[str]:
         """Return the call that keeps the bytes in place of those of one version, or of none, and answers the new version."""
