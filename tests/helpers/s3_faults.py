@@ -132,10 +132,11 @@ def pass_on(exchange: Exchange) -> None:
     exchange.answer(exchange.ask_server())
 
 
-def refuse(status: int, code: str, *, headers: Iterable[tuple[str, str]] = ()) -> Fault:
-    """Answer with an error of S3 in the server's place; without a body if there is no code."""
-    body = f"<Error><Code>{code}</Code><Message>said by the proxy</Message></Error>".encode() if code else b""
-    reply = Reply(status, [("Content-Type", "application/xml"), *headers], body)
+def refuse(status: int, code: str, *, body: str = "") -> Fault:
+    """Answer in the server's place with an error of S3, or with this body; an empty one if there is neither."""
+    if code:
+        body = f"<Error><Code>{code}</Code><Message>said by the proxy</Message></Error>"
+    reply = Reply(status, [("Content-Type", "application/xml")], body.encode())
     return lambda exchange: exchange.answer(reply)
 
 

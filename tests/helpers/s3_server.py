@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -20,7 +21,7 @@ from blobcp.stores.s3 import S3Store
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
 
-__all__ = ["bare_client", "s3_bucket", "s3_client", "s3_endpoint", "s3_proxy", "s3_store"]
+__all__ = ["bare_client", "s3_bucket", "s3_client", "s3_endpoint", "s3_proxy", "s3_store", "serving"]
 
 VARIABLE = "BLOBCP_TEST_S3_ENDPOINT"
 
@@ -36,9 +37,9 @@ NO_ACCOUNT = {
 """An environment in which nobody's real account can be meant; child processes have it too."""
 
 
-@pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    """The URL of an S3 server; a new process finds credentials for it in its environment."""
+@contextmanager
+def serving() -> Iterator[str]:
+    """Run an S3 server; skip the test where there is none. New processes find credentials for it in their environment."""
     if url := os.environ.get(VARIABLE):
         yield url
         return
@@ -66,6 +67,13 @@ def bare_client(endpoint: str) -> S3Client:
 
     client: S3Client = Session().client("s3", endpoint_url=endpoint)
     return client
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """The URL of an S3 server that all tests share."""
+    with serving() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
