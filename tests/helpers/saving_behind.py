@@ -1,0 +1,55 @@
+"""A program that saves behind and ends, for the tests of what is left then.
+
+``python saving_behind.py HOW FOLDER``: ``plain`` ends right after fifty saves; ``late`` saves once more in an exit handler;
+``recovering`` has a store inside that fails once for each id; ``failing`` one that fails always; ``raising`` ends by an exception.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import time
+from pathlib import Path
+
+from blobcp.errors import StoreError
+from blobcp.stores import FileStore
+from blobcp.stores.write_behind import WriteBehindStore
+
+SCRIPT = Path(__file__)
+SAVES = 50
+
+
+class SlowStore(FileStore):
+    """A store that takes its time, and fails as often as it is told for each id."""
+
+    failures = 0
+
+    def set(self, checkpoint_id: str, checkpoint: bytes | bytearray | memoryview) -> None:
+        time.sleep(0.005)  # so that the program is through long before the store is
+        self.failed = getattr(self, "failed", {})
+        self.failed[checkpoint_id] = self.failed.get(checkpoint_id, 0) + 1
+        if self.failed[checkpoint_id] <= self.failures:
+            raise StoreError("the network is away")
+        super().set(checkpoint_id, checkpoint)
+
+
+def main(how: str, folder: str) -> None:
+    """Save, and end."""
+    inside = SlowStore(folder, durable=False)
+    inside.failures = {"recovering": 1, "failing": 1000}.get(how, 0)
+    store = WriteBehindStore(inside, workers=2)
+    if how == "late":
+        atexit.register(store.set, "late", b"late")
+    if inside.failures:
+        store.set("A", b"blob")
+        while ("A" in store.pending) and not store._queue._failed:
+            time.sleep(0.001)
+        return
+    for number in range(SAVES):
+        store.set(f"{number}", b"%d" % number)
+    if how == "raising":
+        raise ValueError("the end")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
