@@ -37,6 +37,7 @@ class WatchedStore(StoreWrapper):
     """Passes every call on, between two hooks.
 
     Attributes:
+        quiet: the same store, unwatched.
         calls: method and id of each call, in order.
         before: called first; what it raises keeps the call from being made.
         after: called when the call has been made; what it raises takes the place of the answer.
@@ -44,6 +45,7 @@ class WatchedStore(StoreWrapper):
 
     def __init__(self, store: CheckPointStore | None = None, powers: frozenset[type] = ALL_POWERS) -> None:
         super().__init__(MapStore() if store is None else store, hides=tuple(ALL_POWERS - powers))
+        self.quiet = StoreWrapper(self.store)
         self.calls: list[tuple[str, str]] = []
         self.before: Hook = _nothing
         self.after: Hook = _nothing

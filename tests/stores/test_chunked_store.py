@@ -13,6 +13,7 @@ from watched_store import ALL_POWERS, WatchedStore, with_powers
 from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointLister
 from blobcp.stores import FileStore, MapStore
+from blobcp.stores.blobs import Blob
 from blobcp.stores.chunked import LONGEST_SAVE, PARTS_OUTLIVE, READS, ChunkedStore
 from blobcp.stores.parts import PART_PREFIX, manifest_in
 
@@ -38,7 +39,7 @@ def store(inside: WatchedStore) -> ChunkedStore:
 
 def parts_in(inside: WatchedStore | MapStore | FileStore) -> list[str]:
     """Return the ids of all parts."""
-    return [*getattr(inside, "store", inside).list(PART_PREFIX)]
+    return [*getattr(inside, "quiet", inside).list(PART_PREFIX)]
 
 
 def is_part(checkpoint_id: str) -> bool:
@@ -52,8 +53,8 @@ def test_a_blob_that_fits_is_one_value_as_it_is(store: ChunkedStore, inside: Wat
         store.set("A", blob)
 
         assert store.get("A") == blob
-        assert inside.store.get("A") == blob
-    assert [*inside.store.list()] == ["A"]
+        assert inside.quiet.get("A") == blob
+    assert [*inside.quiet.list()] == ["A"]
 
 
 def test_a_larger_blob_is_cut(store: ChunkedStore, inside: WatchedStore) -> None:
@@ -64,7 +65,7 @@ def test_a_larger_blob_is_cut(store: ChunkedStore, inside: WatchedStore) -> None
 
         assert store.get("A") == blob
         assert [*store.list()] == ["A"]
-        sizes = [len(inside.store.get(inner_id) or b"") for inner_id in parts_in(inside)]
+        sizes = [len(inside.quiet.get(inner_id) or b"") for inner_id in parts_in(inside)]
         assert sum(sizes) == size + 3  # the id and its length stand in front
         assert max(sizes) <= CHUNK
         assert len(sizes) == -(-(size + 3) // CHUNK)
@@ -74,7 +75,7 @@ def test_a_larger_blob_is_cut(store: ChunkedStore, inside: WatchedStore) -> None
 def test_blobs_that_look_like_values_of_ours(store: ChunkedStore, inside: WatchedStore, size: int) -> None:
     """A blob that begins as a manifest does, or is one, comes back as it went in."""
     store.set("A", BIG)
-    manifest = inside.store.get("A")
+    manifest = inside.quiet.get("A")
     assert manifest
     assert manifest_in("A", manifest)
 
@@ -192,7 +193,7 @@ def test_a_killed_writer_changes_nothing(tmp_path: Path, last: str) -> None:
 
 def test_a_reader_whose_parts_go_reads_anew(store: ChunkedStore, inside: WatchedStore) -> None:
     """A blob that is replaced or deleted while it is read is read anew, never in halves."""
-    other = ChunkedStore(inside.store, CHUNK)
+    other = ChunkedStore(inside.quiet, CHUNK)
     new = iter([BIG[::-1], b"small", None])
     for expected in (BIG[::-1], b"small", None):
         other.set("A", BIG)
@@ -210,7 +211,7 @@ def test_a_reader_whose_parts_go_reads_anew(store: ChunkedStore, inside: Watched
 
 def test_a_reader_gives_up_in_the_end(store: ChunkedStore, inside: WatchedStore) -> None:
     """A blob that is replaced again and again while it is read is an error, not an endless wait."""
-    other = ChunkedStore(inside.store, CHUNK)
+    other = ChunkedStore(inside.quiet, CHUNK)
     other.set("A", BIG)
 
     def disturb(method: str, inner_id: str) -> None:
@@ -228,7 +229,7 @@ def test_a_missing_part_is_an_error(store: ChunkedStore, inside: WatchedStore, m
     """F25: a blob that lacks a part is not absent; the message names the id and the part. A new save mends it."""
     store.set("A", BIG)
     lost = parts_in(inside)[3]
-    inside.store.delete(lost)
+    inside.quiet.delete(lost)
 
     with pytest.raises(StoreError) as caught:
         getattr(store, method)("A")
@@ -245,7 +246,7 @@ def test_a_damaged_part_is_an_error(store: ChunkedStore, inside: WatchedStore, c
     assert callable(change)
     store.set("A", BIG)
     part = parts_in(inside)[2]
-    inside.store.set(part, change(inside.store.get(part)))
+    inside.quiet.set(part, change(inside.quiet.get(part)))
 
     with pytest.raises(StoreError, match="the parts of checkpoint 'A' in the store underneath are damaged"):
         store.get("A")
@@ -255,7 +256,7 @@ def test_a_damaged_part_is_an_error(store: ChunkedStore, inside: WatchedStore, c
 def test_a_damaged_manifest_is_an_error(store: ChunkedStore, inside: WatchedStore, left: int) -> None:
     """A manifest that can't be read is not absent; its parts stay, and a new save or a deletion takes its place."""
     store.set("A", BIG)
-    inside.store.set("A", (inside.store.get("A") or b"")[:left])
+    inside.quiet.set("A", (inside.quiet.get("A") or b"")[:left])
 
     with pytest.raises(StoreError, match="the manifest of checkpoint 'A' in the store underneath is damaged"):
         store.get("A")
@@ -273,7 +274,7 @@ def test_deleting_takes_the_parts_along(store: ChunkedStore, inside: WatchedStor
     for checkpoint_id in ("A", "B", "C"):
         store.delete(checkpoint_id)
 
-    assert [*inside.store.list()] == []
+    assert [*inside.quiet.list()] == []
 
 
 def test_parts_stay_where_the_store_inside_keeps_everything() -> None:
@@ -310,17 +311,17 @@ def test_a_sweep_takes_what_no_manifest_names(store: ChunkedStore, inside: Watch
     store.set("A", BIG)
     store.set("B", BIG)
     store.set("C", BIG)
-    inside.store.delete("B")
-    inside.store.set("C", b"small")
-    [first, *_] = [part for part in parts_in(inside) if (inside.store.get(part) or b"").startswith(b"\0\1C")]
-    inside.store.delete(first)
-    inside.store.set(f"{PART_PREFIX}notes", b"not ours")
+    inside.quiet.delete("B")
+    inside.quiet.set("C", b"small")
+    [first, *_] = [part for part in parts_in(inside) if (inside.quiet.get(part) or b"").startswith(b"\0\1C")]
+    inside.quiet.delete(first)
+    inside.quiet.set(f"{PART_PREFIX}notes", b"not ours")
 
     assert store.sweep() == 0
     assert store.sweep(NO_TIME) == PARTS + PARTS - 1
     assert [*store.list()] == ["A", "C"]
     assert store.get("A") == BIG
-    assert inside.store.get(f"{PART_PREFIX}notes") == b"not ours"
+    assert inside.quiet.get(f"{PART_PREFIX}notes") == b"not ours"
 
 
 @pytest.mark.parametrize("lacks", [CheckPointLister, CheckPointDeleter])
@@ -342,7 +343,7 @@ def test_a_save_that_takes_too_long_gives_up(
         store.set("A", BIG)
 
     assert timedelta(seconds=LONGEST_SAVE) < timedelta(hours=1)
-    assert [*inside.store.list()] == []
+    assert [*inside.quiet.list()] == []
 
 
 @pytest.mark.parametrize("ttl", [timedelta(days=1), timedelta.max])
@@ -351,7 +352,7 @@ def test_parts_outlive_their_manifest(ttl: timedelta) -> None:
     kept: dict[str, timedelta] = {}
 
     class Noting(MapStore):
-        def set_expiring(self, checkpoint_id: str, checkpoint: bytes, ttl: timedelta) -> None:
+        def set_expiring(self, checkpoint_id: str, checkpoint: Blob, ttl: timedelta) -> None:
             super().set_expiring(checkpoint_id, checkpoint, ttl)
             kept[checkpoint_id] = ttl
 

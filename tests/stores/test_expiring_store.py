@@ -233,7 +233,7 @@ def test_purge_spares_a_blob_that_is_written_meanwhile(
 
     def write(method: str, checkpoint_id: str) -> None:
         if method == "set_if":
-            inside.store.set("A", fresh)
+            inside.quiet.set("A", fresh)
 
     inside.before = write
 
