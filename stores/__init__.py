@@ -8,5 +8,21 @@ from __future__ import annotations
 from .file import FileStore
 from .map import MapStore
 from .opening import open_store
+from .postgres import PostgresStore
+from .postgres_async import AsyncPostgresStore
+from .redis import RedisStore
+from .redis_async import AsyncRedisStore
+from .s3 import S3Store
+from .sqlite import SQLiteStore
 
-__all__ = ["FileStore", "MapStore", "open_store"]
+__all__ = [
+    "AsyncPostgresStore",
+    "AsyncRedisStore",
+    "FileStore",
+    "MapStore",
+    "PostgresStore",
+    "RedisStore",
+    "S3Store",
+    "SQLiteStore",
+    "open_store",
+]

@@ -11,6 +11,7 @@ from every_store import shared_url
 from hypothesis import settings
 from postgres_server import postgres_dsn, postgres_url, private_postgres, stoppable_postgres
 from redis_server import free_prefix, private_redis, redis_cluster_url, redis_url
+from s3_server import s3_bucket, s3_client, s3_endpoint, s3_proxy, s3_store
 
 from blobcp.stores import FileStore, MapStore
 
@@ -24,6 +25,11 @@ __all__ = [
     "redis_cluster_url",
     "redis_url",
     "runner",
+    "s3_bucket",
+    "s3_client",
+    "s3_endpoint",
+    "s3_proxy",
+    "s3_store",
     "shared_url",
     "stoppable_postgres",
     "store",

@@ -25,7 +25,7 @@ import psycopg
 import pytest
 from absent import absent
 
-__all__ = ["PostgresServer", "postgres_dsn", "postgres_url", "private_postgres", "stoppable_postgres"]
+__all__ = ["PostgresServer", "postgres_dsn", "postgres_url", "private_postgres", "start", "stoppable_postgres"]
 
 PASSWORD = "open-sesame"  # a word that a test can look for where no password may stand
 
@@ -159,7 +159,7 @@ def postgres_url() -> Iterator[str]:
     if given:
         yield given
         return
-    server = _start()
+    server = start()
     try:
         yield server.url
     finally:
@@ -184,7 +184,7 @@ def postgres_dsn(postgres_url: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def stoppable_postgres() -> Iterator[PostgresServer]:
     """What ``private_postgres`` hands out; started once."""
-    server = _start()
+    server = start()
     try:
         yield server
     finally:
@@ -198,7 +198,8 @@ def private_postgres(stoppable_postgres: PostgresServer) -> PostgresServer:
     return stoppable_postgres
 
 
-def _start() -> PostgresServer:
+def start() -> PostgresServer:
+    """Start a server; skip the test where there is none."""
     reasons = []
     for programs in _places():
         for user in _users():

@@ -1,8 +1,8 @@
 """A program that resumes stops when it is told to, so that two of it can do so at the same moment.
 
-``python rival_program.py URL DRIVER NAME LOG``: opens the store, says ``ready``, then for each line of JSON on standard
+``python rival_program.py URL DRIVER NAME FOLDER``: opens the store, says ``ready``, then for each line of JSON on standard
 input, ``[checkpoint id, answer]``, resumes that checkpoint and prints what came of it as JSON, ``[kind, text]``. The node
-after the stop waits a moment and adds a line to the log: the checkpoint id and the program's name.
+after the stop waits until the node of the other program runs, too: both have read the same blob by then.
 """
 
 from __future__ import annotations
@@ -18,25 +18,33 @@ from drivers import AsyncRunner, Runner, SyncRunner
 from blobcp import END, START, App, CheckpointConflictError, Graph, Interrupted, interrupt
 from blobcp.stores import open_store
 
-__all__ = ["RUNNERS", "build"]
+__all__ = ["RIVALS", "build"]
 
 RUNNERS: dict[str, type[Runner]] = {"sync": SyncRunner, "async": AsyncRunner}
 
-PAUSE = 0.05
-"""Seconds between the answer and its side effect: room for the other one."""
+RIVALS = ("ann", "bob")
+
+LIMIT = 30.0
+"""Seconds to wait for the other one."""
 
 
-def build(url: str, name: str, log: Path) -> App:
-    """Return an app that asks ``who?``, works, and asks ``more?`` where the answer ended in an exclamation mark."""
+def build(url: str, name: str, folder: Path) -> App:
+    """Return an app that asks ``who?``, works, and asks again where the answer ended in an exclamation mark.
+
+    Args:
+        url: the store's.
+        name: who works. One of the rivals waits for the other before it does; anybody else does not.
+        folder: where rivals meet, and where each that worked leaves a file ``JOB-NAME``.
+    """
 
     def ask(job: str) -> list[str]:
         return [job, interrupt("who?")]
 
     def work(given: list[str]) -> str:
         job, answer = given
-        time.sleep(PAUSE)
-        with log.open("a", encoding="utf-8") as file:
-            file.write(f"{job} {name}\n")
+        (folder / f"{job}-{name}").touch()
+        if name in RIVALS:
+            meet([folder / f"{job}-{rival}" for rival in RIVALS])
         return f"{job} done by {answer}"
 
     def finish(done: str) -> str:
@@ -52,6 +60,14 @@ def build(url: str, name: str, log: Path) -> App:
     return graph.compile(store=open_store(url))
 
 
+def meet(files: list[Path]) -> None:
+    """Wait until all the files are there."""
+    last = time.monotonic() + LIMIT
+    while not all(file.exists() for file in files):
+        assert time.monotonic() < last, f"nobody came: {files}"
+        time.sleep(0.001)
+
+
 def outcome(runner: Runner, app: App, checkpoint_id: str, answer: str) -> tuple[str, Any]:
     """Resume and say what came of it."""
     try:
@@ -62,9 +78,9 @@ def outcome(runner: Runner, app: App, checkpoint_id: str, answer: str) -> tuple[
         return "conflict", error.checkpoint_id
 
 
-def main(url: str, driver: str, name: str, log: str) -> None:
+def main(url: str, driver: str, name: str, folder: str) -> None:
     """Resume what each line of input names."""
-    app = build(url, name, Path(log))
+    app = build(url, name, Path(folder))
     runner = RUNNERS[driver]()
     print("ready", flush=True)
     for line in sys.stdin:
