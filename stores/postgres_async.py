@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from .blobs import Blob
 from .postgres_base import PostgresBase
 from .postgres_calls import Answer, Call, Pause, Statement
-from .postgres_errors import Failed, busy, silent
+from .postgres_errors import Failed, busy
 from .postgres_pool import Idle
 
 if TYPE_CHECKING:
@@ -120,14 +120,9 @@ class AsyncPostgresStore(PostgresBase[tuple[int, asyncio.AbstractEventLoop], _Po
         try:
             connection = pool.idle.take() or await self._server.connect_async()
             try:
-                async with asyncio.timeout(self._server.limit):
-                    cursor = connection.cursor(binary=bool(statement.params))
-                    await cursor.execute(statement.sql.encode(), statement.params or None, prepare=statement.prepare)
-                    rows = await cursor.fetchall() if cursor.rownumber is not None else []
-                return Answer(rows, cursor.rowcount)
-            except TimeoutError:
-                connection.drop()
-                raise silent(self._server.limit) from None
+                cursor = connection.cursor(binary=bool(statement.params))
+                await cursor.execute(statement.sql.encode(), statement.params or None, prepare=statement.prepare)
+                return Answer(await cursor.fetchall() if cursor.rownumber is not None else [], cursor.rowcount)
             except self._server.errors as error:
                 raise pool.idle.failed(connection, error) from error
             finally:

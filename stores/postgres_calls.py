@@ -190,7 +190,7 @@ class Calls:
             elif not failure.sent and failure.code != BUSY and self._seen and tries.may_wait():
                 yield Pause(0.1)
             elif not (failure.lost and tries.first_loss()) and not (failure.code in NEVER_RAN and tries.may_repeat()):
-                raise explain(_phrase(doing), self.place, failure) from failure.error
+                raise explain(_phrase(doing), self.place, failure, unknown=tries.lost) from failure.error
 
 
 class _Tries:
@@ -198,13 +198,13 @@ class _Tries:
 
     def __init__(self) -> None:
         self.created = False
-        self._lost = False
+        self.lost = False
         self._repeats = 0
         self._deadline: float | None = None
 
     def first_loss(self) -> bool:
         """Tell whether this is the first connection that broke; every statement may be sent twice."""
-        first, self._lost = not self._lost, True
+        first, self.lost = not self.lost, True
         return first
 
     def may_repeat(self) -> bool:

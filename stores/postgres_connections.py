@@ -42,9 +42,14 @@ T = TypeVar("T")
 
 
 class _Known:
-    """What a store wants to know of a connection."""
+    """What a store wants to know of a connection.
+
+    Attributes:
+        limit: seconds that one statement may take.
+    """
 
     pgconn: PGconn
+    limit: float = CONNECT_TIMEOUT
 
     @property
     def fit(self) -> bool:
@@ -65,21 +70,19 @@ class _Known:
 
 
 class StoreConnection(_Known, Connection):
-    """A connection whose waits end.
-
-    Attributes:
-        limit: seconds that one statement may take.
-    """
-
-    limit: float = CONNECT_TIMEOUT
+    """A connection whose waits end, also on a server that says nothing."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Carry out a statement, at most for its time; the library's own time-out is younger than what we support."""
+        """Carry out a statement. The library has a time-out only in its newest versions, and never sets it."""
         return super().wait(_bounded(gen, self.limit if timeout is None else timeout), interval)
 
 
 class AsyncStoreConnection(_Known, AsyncConnection):
-    """The same for asyncio, where the loop bounds the waits."""
+    """The same for asyncio."""
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Carry out a statement."""
+        return await super().wait(_bounded(gen, self.limit if timeout is None else timeout), interval)
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,8 @@ class Server:
         """
         try:
             connection = StoreConnection.connect(self.conninfo, autocommit=True)
-            connection.limit = self.limit
             _accept(connection)
+            connection.limit = self.limit
         except Error as error:
             raise Failed(error, sent=False) from error
         return connection
@@ -151,6 +154,7 @@ class Server:
         try:
             connection = await AsyncStoreConnection.connect(self.conninfo, autocommit=True)
             _accept(connection)
+            connection.limit = self.limit
         except Error as error:
             raise Failed(error, sent=False) from error
         return connection

@@ -18,7 +18,6 @@ __all__ = [
     "Failed",
     "busy",
     "explain",
-    "silent",
 ]
 
 BUSY = "busy"  # no SQLSTATE: those have five characters
@@ -73,25 +72,24 @@ def busy(size: int, waited: float) -> Failed:
     return Failed(error, sent=False, code=BUSY)
 
 
-def silent(waited: float) -> Failed:
-    """Return the failure of a statement whose reply did not come."""
-    from psycopg import OperationalError
-
-    return Failed(OperationalError(f"no answer within {waited:g} seconds"), sent=True, lost=True)
-
-
-def explain(doing: str, place: str, failed: Failed) -> StoreError:
+def explain(doing: str, place: str, failed: Failed, *, unknown: bool) -> StoreError:
     """Return the error that a user sees.
 
     Only the first line of what the server says is passed on; the rest may quote rows, which are the user's secrets.
+
+    Args:
+        doing: what was to be done, for instance ``save checkpoint 'a' to``.
+        place: table and server.
+        failed: the last failure.
+        unknown: whether the statement may have been carried out all the same.
     """
     reason = failed.error.diag.message_primary or " ".join(str(failed.error).split())
     if failed.code in _ADVICE:
         advice = _ADVICE[failed.code]
-    elif failed.lost:
-        advice = "the connection broke twice; it is not known whether the server did it, try again"
-    elif not failed.sent:
-        advice = "check that the server runs, and the host, port, user, password and database of the URL"
-    else:
+    elif failed.sent:
         advice = "see the cause"
+    else:
+        advice = "check that the server runs, and the host, port, user, password and database of the URL"
+    if unknown:
+        advice += "; a connection broke before the reply came, so nobody knows whether the server did it"
     return StoreError(f"can't {doing} {place}: {reason}; {advice}")

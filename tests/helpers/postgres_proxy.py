@@ -66,7 +66,7 @@ class PostgresProxy:
             messages += data
             # A message is a letter, a length that counts itself, and the rest; the first one has no letter.
             while len(messages) >= 5:
-                letter = started
+                letter = int(started)
                 end = letter + int.from_bytes(messages[letter : letter + 4], "big")
                 if len(messages) < end:
                     break
