@@ -23,10 +23,11 @@ id, node path, value path) and what to do. Nothing of a lower layer (``KeyError`
     │   ├── CheckpointDoneError        the run under the id is finished
     │   ├── CheckpointCorruptError     the bytes are not a whole blob of ours
     │   ├── CheckpointKeyError         the blob needs a key that is not here, or lacks the seal that is demanded
-    │   ├── CheckpointVersionError     the blob was written by a newer format
+    │   ├── CheckpointVersionError     the blob is of a format or a state version that this code can't read
     │   ├── CheckpointMismatchError    the blob does not fit the graph that loads it
     │   ├── CheckpointConflictError    somebody else moved the checkpoint on
-    │   └── CheckpointSaveError        the run stopped and could not be stored; carries what would be lost
+    │   ├── CheckpointSaveError        the run stopped and could not be stored; carries what would be lost
+    │   └── MigrationError             a checkpoint could not be brought up to today; carries the way to the graph
     ├── SerializationError         a value can't become bytes, or bytes a value; carries the path to the value
     │   ├── UnregisteredTypeError      at save: a class that has no registered name (also a TypeError)
     │   ├── UnknownTypeError           at load: a name that no class is registered under
@@ -65,6 +66,7 @@ __all__ = [
     "InvalidCheckpointIdError",
     "MaxStepsError",
     "MergeError",
+    "MigrationError",
     "MissingExtraError",
     "NodeError",
     "NothingToRunError",
@@ -223,7 +225,7 @@ class CheckpointKeyError(CheckpointError):
 
 
 class CheckpointVersionError(CheckpointError):
-    """The blob was written in a format, or for a state version, that is newer than this code."""
+    """The blob was written in a format or for a state version that is newer than this code, or too old for it."""
 
 
 class CheckpointMismatchError(CheckpointError):
@@ -271,6 +273,18 @@ class CheckpointSaveError(CheckpointError):
         self.header = header
         self.seen = seen
         self.result = result
+
+
+class MigrationError(CheckpointError):
+    """A checkpoint could not be migrated; what is stored was not changed. Where code of yours failed, that is the cause.
+
+    Attributes:
+        path: the keys of the nodes on the way to the graph it is about; empty for the root graph.
+    """
+
+    def __init__(self, message: str, *, checkpoint_id: str | None = None, path: Sequence[str] = ()) -> None:
+        super().__init__(message, checkpoint_id=checkpoint_id)
+        self.path = list(path)
 
 
 class SerializationError(BlobcpError):

@@ -6,7 +6,7 @@ import inspect
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from blobcp.checkpointer import Checkpointer, StateModifier
+from blobcp.checkpointer import Checkpointer, StateMigrations, StateModifier
 from blobcp.codec import Envelope, Serializer
 from blobcp.errors import CheckpointSaveError, OptionError
 from blobcp.graph.answers import Answers
@@ -36,6 +36,7 @@ class App:
         graph: what it was compiled from.
         plan: the compiled tables.
         store: where its checkpoints are kept.
+        migrations: what brings up the checkpoints of older programs.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class App:
         envelope: Envelope,
         when_done: str,
         async_parts: list[str],
+        migrations: StateMigrations | None = None,
     ) -> None:
         self.graph = graph
         self.plan = plan
         self.store = store
+        self.migrations = migrations
         self._serializer = serializer
         self._envelope = envelope
         self._when_done = when_done
@@ -237,7 +240,7 @@ class App:
         return StoredRun(self.plan, checkpointer, options, self._when_done, self._types, claims, host)
 
     def _checkpointer(self, modifier: StateModifier | None = None) -> Checkpointer:
-        return Checkpointer(self._serializer, self._envelope, modifier)
+        return Checkpointer(self._serializer, self._envelope, modifier, self.migrations)
 
     def _sync_store(self, *, needed: bool) -> CheckPointStore | None:
         store = self._any_store(needed=needed)

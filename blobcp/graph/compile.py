@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from blobcp.checkpointer import StateMigrations
 from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annotations, shallow_checker
-from blobcp.errors import GraphBuildError
+from blobcp.errors import GraphBuildError, OptionError
 from blobcp.graph.app import App
 from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predecessors
 from blobcp.graph.node import hints_of_call, is_async, is_limit, is_text, type_name, zero_of
@@ -46,6 +47,7 @@ def compile_app(
     interrupt_after: Iterable[str],
     serializer: Serializer | None,
     envelope: Envelope | None,
+    migrations: StateMigrations | None,
     durability: str,
     when_done: str,
     name: str,
@@ -69,11 +71,12 @@ def compile_app(
         name=name,
     )
     serializer = serializer if serializer is not None else MsgpackSerializer()
+    if migrations is not None:
+        _check_migrations(migrations, serializer)
     plan = _plan(graph, options)
     _register(graph, serializer)
-    return App(
-        graph, plan, store, serializer, envelope if envelope is not None else Envelope(), when_done, _async_parts(plan)
-    )
+    envelope = envelope if envelope is not None else Envelope()
+    return App(graph, plan, store, serializer, envelope, when_done, _async_parts(plan), migrations)
 
 
 def _plan(graph: Graph, options: _Options) -> GraphPlan:
@@ -192,6 +195,21 @@ def _check_parts(store: object, serializer: object, envelope: object) -> None:
     name = getattr(serializer, "name", "")
     if not isinstance(name, str):
         raise GraphBuildError(f"the serializer's name is {name!r}; give it a text, which every blob's header holds")
+
+
+def _check_migrations(migrations: StateMigrations, serializer: Serializer) -> None:
+    """Refuse what can't be migrations, and such as can't be carried out, while no checkpoint depends on them."""
+    methods = (getattr(migrations, at, None) for at in ("check", "bring_up"))
+    if (
+        isinstance(migrations, type)
+        or type(getattr(migrations, "version", None)) is not int
+        or not all(map(callable, methods))
+    ):
+        raise GraphBuildError(f"migrations={migrations!r} are none; give a blobcp.migrations.Migrations")
+    try:
+        migrations.check(serializer)
+    except OptionError as error:
+        raise GraphBuildError(str(error)) from error
 
 
 def _check_options(graph: Graph, options: _Options) -> None:

@@ -12,6 +12,7 @@ from blobcp.graph.node import Signature, check_call, is_async, is_text, signatur
 from blobcp.graph.plan import END, START, BranchPlan, Send
 
 if TYPE_CHECKING:
+    from blobcp.checkpointer import StateMigrations
     from blobcp.codec import Envelope, Serializer
     from blobcp.graph.app import App
     from blobcp.store import AsyncCheckPointStore, CheckPointStore
@@ -176,6 +177,7 @@ class Graph:
         interrupt_after: Iterable[str] = (),
         serializer: Serializer | None = None,
         envelope: Envelope | None = None,
+        migrations: StateMigrations | None = None,
         durability: str = "exit",
         when_done: str = "mark",
         name: str | None = None,
@@ -192,6 +194,9 @@ class Graph:
             interrupt_after: nodes to stop after.
             serializer: makes bytes of checkpoints; ``None``: a `MsgpackSerializer` with the default registry.
             envelope: the frame round them; ``None``: an `Envelope` with its defaults.
+            migrations: a `blobcp.migrations.Migrations`: its version is stamped on new checkpoints, and older ones are
+                brought up to it when they are loaded; ``None``: checkpoints have no version, and such as have one are
+                refused.
             durability: ``"exit"``: a checkpoint is stored when a run stops.
             when_done: what becomes of the checkpoint of a run that finished: ``"mark"`` replaces it by a header-only
                 mark, ``"delete"`` removes it, ``"keep"`` leaves it.
@@ -214,6 +219,7 @@ class Graph:
             interrupt_after=interrupt_after,
             serializer=serializer,
             envelope=envelope,
+            migrations=migrations,
             durability=durability,
             when_done=when_done,
             name=called,
@@ -230,6 +236,11 @@ class Graph:
                 raise GraphBuildError(
                     f"node {spec.key!r} is an app with a store of its own; compile it without one to nest it, "
                     "or call it from a function to keep its checkpoints apart"
+                )
+            if node.migrations is not None:
+                raise GraphBuildError(
+                    f"node {spec.key!r} is an app with migrations of its own, which would not be used; give them to the outer "
+                    f"graph's compile, narrowed by path=({spec.key!r},)"
                 )
             spec.app = node
             spec.signature = Signature(node.graph.input, node.graph.output)

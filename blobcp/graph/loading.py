@@ -10,7 +10,6 @@ from blobcp.checkpointer import Checkpointer, Loaded
 from blobcp.errors import (
     BlobcpError,
     CheckpointDoneError,
-    CheckpointMismatchError,
     CheckpointNotFoundError,
     StoreError,
     text_of,
@@ -51,13 +50,7 @@ def read_checkpoint(
         )
     for path, graph in types.unknown():
         yield from make_cell(graph, path, copy_context(), types)
-    loaded = checkpointer.decode(checkpoint_id, bytes(blob))
-    if loaded.checkpoint is not None and loaded.header.graph != plan.name:
-        raise CheckpointMismatchError(
-            f"checkpoint {checkpoint_id!r} was written by graph {loaded.header.graph!r} and is loaded by "
-            f"{plan.name!r}; compile with name={loaded.header.graph!r}, or use another id",
-            checkpoint_id=checkpoint_id,
-        )
+    loaded = checkpointer.decode(checkpoint_id, bytes(blob), plan.name)
     return loaded, expected
 
 

@@ -123,6 +123,7 @@ def header_of(
     checkpoint_id: str,
     *,
     serializer: str,
+    state_version: int,
     graph: str,
     steps: int,
     status: Status,
@@ -135,6 +136,7 @@ def header_of(
         options: what the run was asked for.
         checkpoint_id: where the blob goes.
         serializer: the name of the serializer.
+        state_version: the version of the state schema of today; 0 where none is declared.
         graph: the name of the graph.
         steps: how many steps the root graph has done in this run.
         status: where it stands.
@@ -147,6 +149,7 @@ def header_of(
         parent = Parent(id=loaded.header.checkpoint_id, digest=loaded.digest)
     return Header(
         serializer=serializer,
+        state_version=state_version,
         graph=graph,
         checkpoint_id=checkpoint_id,
         parent=parent,

@@ -251,6 +251,7 @@ class StoredRun:
             self._options,
             write_id,
             serializer=self._checkpointer.serializer_name,
+            state_version=self._checkpointer.state_version,
             graph=self._plan.name,
             steps=machine.root.steps,
             status=status,

@@ -1,0 +1,212 @@
+"""Ready-made steps for nodes that were renamed or removed: whatever names them in a checkpoint is changed or dropped.
+
+A node is named by its channel, by the channels of the nodes behind it (as the source of a value or of a trigger), by its
+input, by the lists of nodes that go on, by the graph nested in it, and by the addresses of interrupts. The ids of
+interrupts stay as they are, so that answers still find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from blobcp.checkpoint import Address, AddressSegment, Checkpoint
+from blobcp.errors import OptionError
+
+from .channels import forget, has_anything, make_like, merge, put, rename_source
+from .dropped import where
+from .operations import Operation
+from .work import Work
+
+__all__ = ["remove_node", "rename_node"]
+
+V = TypeVar("V")
+
+RESERVED: Final = ("start", "end")
+"""The keys that stand for where a graph's input comes in and its output goes out."""
+
+
+def rename_node(old: str, new: str, path: Iterable[str] = ()) -> Operation:
+    """Follow a node to its new key: what waits there goes on there, under the same ids.
+
+    Args:
+        old: its key in blobs of the older version; where a blob does not have it, nothing is changed.
+        new: its key from now on.
+        path: the keys of the nodes on the way to the nested graph that it is in; none for the root graph.
+
+    Raises:
+        OptionError: a key is none, or both are the same.
+    """
+    if old == new:
+        raise OptionError(f"rename_node({old!r}, {new!r}) renames nothing; give two different keys")
+    return _RenameNode(_key(old), _key(new), path_of(path))
+
+
+def remove_node(name: str, path: Iterable[str] = (), *, hand_to: Mapping[str, str] | None = None) -> Operation:
+    """Take a node out of stored runs; what is lost by it is reported.
+
+    A run that waited at the node can go on only where its input is handed to others.
+
+    Args:
+        name: the node's key; where a blob does not have it, nothing is changed.
+        path: the keys of the nodes on the way to the nested graph that it is in; none for the root graph.
+        hand_to: the nodes behind it (``"end"`` included) that get what waits for the node, as if it had never been there;
+            each with the node that it then comes from, which must be a predecessor in the graph of today:
+            ``{"ship": "check"}`` where ``check -> approve -> ship`` has become ``check -> ship``.
+
+    Raises:
+        OptionError: a key is none.
+    """
+    if hand_to is not None and not isinstance(hand_to, Mapping):
+        raise OptionError(f"hand_to={hand_to!r} is no mapping; give the nodes behind, each with the node before")
+    targets = {key if key == "end" else _key(key): source for key, source in (hand_to or {}).items()}
+    return _RemoveNode(_key(name), path_of(path), targets)
+
+
+def path_of(path: Iterable[str]) -> tuple[str, ...]:
+    """Return a path as it is compared.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if isinstance(path, str) or not isinstance(path, Iterable):
+        raise OptionError(f"path={path!r} is no path; give the keys of the nodes on the way, such as ({path!r},)")
+    return tuple(map(_key, path))
+
+
+def _key(key: str) -> str:
+    if not isinstance(key, str) or not key:
+        raise OptionError(f"{key!r} is no node key; give non-empty text")
+    if key in RESERVED:
+        raise OptionError(f"{key!r} is reserved and is no node that could be renamed or removed")
+    return key
+
+
+@dataclass(frozen=True)
+class _RenameNode(Operation):
+    needs_raw = False
+
+    old: str
+    new: str
+    path: tuple[str, ...]
+
+    def apply(self, work: Work) -> None:
+        tree = work.tree(raw=None)
+        graph = _graph_at(tree, self.path)
+        if graph is not None and self.old in graph.channels:
+            if self.new in graph.channels:
+                raise work.error(
+                    f"can't rename node {self.old!r} to {self.new!r}, which {where(self.path)} has already", self.path
+                )
+            self._rename(graph)
+        self._move_interrupts(tree)
+        work.renew_pending(tree)
+
+    def _rename(self, graph: Checkpoint) -> None:
+        for channel in graph.channels.values():
+            rename_source(channel, self.old, self.new)
+        graph.channels = self._keys(graph.channels)
+        graph.inputs = self._keys(graph.inputs)
+        graph.skip_pre_handler = self._keys(graph.skip_pre_handler)
+        graph.sub_graphs = self._keys(graph.sub_graphs)
+        for nodes in (graph.rerun_nodes, graph.before_nodes, graph.after_nodes):
+            nodes[:] = [self.new if key == self.old else key for key in nodes]
+
+    def _keys(self, mapping: dict[str, V]) -> dict[str, V]:
+        return {self.new if key == self.old else key: item for key, item in mapping.items()}
+
+    def _move_interrupts(self, tree: Checkpoint) -> None:
+        then = _address_of(tree, (*self.path, self.old))
+        for id, address in tree.interrupt_id_to_address.items():
+            if then.covers(address):
+                now = (*then[:-1], AddressSegment("node", self.new), *address[len(then) :])
+                tree.interrupt_id_to_address[id] = Address(now)
+
+
+@dataclass(frozen=True)
+class _RemoveNode(Operation):
+    needs_raw = False
+
+    name: str
+    path: tuple[str, ...]
+    hand_to: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, work: Work) -> None:
+        tree = work.tree(raw=None)
+        graph = _graph_at(tree, self.path)
+        if graph is not None and self.name in graph.channels:
+            if self.hand_to:
+                self._hand_on(graph, work)
+            self._remove(graph, work)
+        self._remove_interrupts(tree, work)
+        work.renew_pending(tree)
+
+    def _hand_on(self, graph: Checkpoint, work: Work) -> None:
+        """Put what waits for the node where the nodes behind it find it."""
+        if self.name in graph.sub_graphs:
+            raise work.error(
+                f"can't hand on what waited for node {self.name!r}: the run is inside of the graph nested there, whose input "
+                "is not kept",
+                self.path,
+            )
+        channel = graph.channels[self.name]
+        for key, source in self.hand_to.items():
+            target = graph.channels.setdefault(key, make_like(channel))
+            rename_source(target, self.name, source)
+            merge(target, channel, work.copy)
+            if self.name in graph.inputs:
+                put(target, source, work.copy(graph.inputs[self.name]))
+        graph.channels[self.name] = make_like(channel)
+        graph.inputs.pop(self.name, None)
+
+    def _remove(self, graph: Checkpoint, work: Work) -> None:
+        if has_anything(graph.channels.pop(self.name)):
+            work.drop("channel", self.name, self.path)
+        for key, channel in graph.channels.items():
+            if forget(channel, self.name):
+                work.drop("value", self.name, self.path, f"which waited for node {key}")
+        if self.name in graph.inputs:
+            del graph.inputs[self.name]
+            work.drop("input", self.name, self.path)
+        if graph.sub_graphs.pop(self.name, None) is not None:
+            work.drop("nested graph", self.name, self.path)
+        graph.skip_pre_handler.pop(self.name, None)
+        for nodes in (graph.rerun_nodes, graph.before_nodes, graph.after_nodes):
+            nodes[:] = [key for key in nodes if key != self.name]
+
+    def _remove_interrupts(self, tree: Checkpoint, work: Work) -> None:
+        place = _address_of(tree, (*self.path, self.name))
+        parents: set[str | None] = set()
+        for id, address in list(tree.interrupt_id_to_address.items()):
+            if place.covers(address):
+                parents.add(tree.interrupt_id_to_state.pop(id).parent)
+                del tree.interrupt_id_to_address[id]
+                work.drop("interrupt", id, self.path, f"at {address}")
+        # A graph's own point that has nothing left to pass on is what the run waits at now.
+        left = {record.parent for record in tree.interrupt_id_to_state.values() if record.status == "pending"}
+        for id, record in tree.interrupt_id_to_state.items():
+            if id in parents and id not in left:
+                record.is_root_cause = True
+
+
+def _graph_at(tree: Checkpoint, path: tuple[str, ...]) -> Checkpoint | None:
+    graph: Checkpoint | None = tree
+    for key in path:
+        graph = graph.sub_graphs.get(key) if graph is not None else None
+    return graph
+
+
+def _address_of(tree: Checkpoint, path: tuple[str, ...]) -> Address:
+    """Return the address that a node has in the interrupts of a checkpoint."""
+    root = next(
+        (
+            tree.interrupt_id_to_address[id]
+            for id, record in tree.interrupt_id_to_state.items()
+            if record.of_graph and record.parent is None
+        ),
+        None,
+    )
+    if root is None:  # no graph has stopped here, so there is nothing but the name of the root before its nodes
+        root = Address(next(iter(tree.interrupt_id_to_address.values()), Address())[:1])
+    return Address((*root, *(AddressSegment("node", key) for key in path)))
