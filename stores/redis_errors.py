@@ -36,8 +36,12 @@ _TOLD = {
     "length": ("the blob is longer than the server takes", "raise its proto-max-bulk-len, or use a ChunkedStore"),
     "pool": ("all connections of the store are in use", "raise max_connections or pool_timeout"),
     "time": (
-        "the server did not answer in time; what was to be changed may be changed or not",
+        "the server did not answer in time, so that a write may be carried out or not",
         "see whether it can be reached and is not overloaded, or raise socket_timeout",
+    ),
+    "answer": (
+        "what answers there is no Redis server",
+        "see the host and the port, and whether TLS is wanted (rediss://)",
     ),
     "loop": (
         "the client belongs to another event loop",
@@ -57,9 +61,13 @@ _BY_TEXT = [
     (re.compile("NOREPLICAS"), "replicas"),
     (re.compile("WRONGTYPE"), "type"),
     (re.compile("^BUSY "), "script"),
+    (re.compile("^(MOVED|ASK) "), "cluster"),
+    (re.compile("^CLUSTERDOWN "), "down"),
+    (re.compile("^MASTERDOWN "), "primary"),
+    (re.compile("^TRYAGAIN "), "moving"),
     (re.compile("different (event )?loop|Event loop is closed"), "loop"),
 ]
-"""By what the error says; first, since inside a script the server's word for it comes as an error of no special class."""
+"""By what the error says; it comes first, since of a script, and in older versions, the class of the error says less."""
 
 _BY_CLASS = {
     "AuthenticationError": "access",
@@ -75,6 +83,7 @@ _BY_CLASS = {
     "TryAgainError": "moving",
     "AskError": "cluster",
     "TimeoutError": "time",
+    "InvalidResponse": "answer",
 }
 """By the name of the error's class, or of the nearest one that it derives from."""
 
@@ -113,7 +122,7 @@ def _told(error: Exception) -> tuple[str, str] | None:
     if isinstance(error, known.ConnectionError | OSError):
         return (
             f"the connection fails ({said})",
-            "see whether the server runs and can be reached; what was to be changed may be changed or not",
+            "see whether the server runs and can be reached; a write may be carried out or not",
         )
     return f"it is refused ({said or type(error).__name__})", "see the cause"
 

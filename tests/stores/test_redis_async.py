@@ -21,6 +21,8 @@ from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister,
 from blobcp.stores.redis import RedisStore
 from blobcp.stores.redis_async import AsyncRedisStore
 
+LIMIT = 10.0
+
 
 @pytest.fixture
 def store(redis_url: str, free_prefix: str) -> AsyncRedisStore:
@@ -132,12 +134,25 @@ def test_a_run_stops_and_goes_on(store: AsyncRedisStore, when_done: str) -> None
 
 def test_two_answers_at_once(store: AsyncRedisStore, redis_url: str, free_prefix: str) -> None:
     """Of two that answer one checkpoint at the same moment one is done and the other is told (F26)."""
+    both_there = asyncio.Barrier(2)
+
+    async def ask(text: str) -> str:
+        answer: str = interrupt("and?")
+        await asyncio.wait_for(both_there.wait(), LIMIT)
+        return text + answer
+
+    def app_on(store: AsyncRedisStore) -> App:
+        graph = Graph(str, str)
+        graph.add_node("ask", ask)
+        graph.add_edge(START, "ask")
+        graph.add_edge("ask", END)
+        return graph.compile(store=store)
 
     async def use() -> None:
         async with store, AsyncRedisStore(redis_url, prefix=free_prefix) as other:
             with pytest.raises(Interrupted):
-                await asking(store).ainvoke("well", checkpoint_id="A")
-            answers = (asking(each).aresume("A", answer=text) for each, text in ((store, " 1"), (other, " 2")))
+                await app_on(store).ainvoke("well", checkpoint_id="A")
+            answers = (app_on(each).aresume("A", answer=text) for each, text in ((store, " 1"), (other, " 2")))
             results = await asyncio.gather(*answers, return_exceptions=True)
 
             assert sum(isinstance(result, CheckpointConflictError) for result in results) == 1

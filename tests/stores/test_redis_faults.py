@@ -206,10 +206,29 @@ def test_a_frozen_server_is_given_up(private_redis: RedisServer) -> None:
         private_redis.freeze()
 
         for call in calls_of(store):
-            assert "the server did not answer in time; what was to be changed may be changed or not" in str(
+            assert "the server did not answer in time, so that a write may be carried out or not" in str(
                 refusal_of(call)
             )
         private_redis.thaw()
+
+
+def test_another_kind_of_server_is_told() -> None:
+    """Where something answers that is no Redis server the message says so."""
+
+    def answer_as_the_web_does() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.recv(1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer_as_the_web_does)
+        thread.start()
+        store = RedisStore(f"redis://127.0.0.1:{listener.getsockname()[1]}/0", retries=0)
+        assert "what answers there is no Redis server" in str(refusal_of(lambda: store.get("a")))
+        store.close()
+        thread.join(LIMIT)
 
 
 def test_a_restart_in_between_is_not_noticed(private_redis: RedisServer) -> None:
@@ -242,13 +261,14 @@ def test_a_server_that_is_back_later(private_redis: RedisServer) -> None:
 def test_too_few_connections_are_told(redis_url: str) -> None:
     """A call that gets no connection of the pool in time says so."""
     pool = redis.BlockingConnectionPool.from_url(redis_url, max_connections=1, timeout=0.01)
-    store = RedisStore(client=redis.Redis(connection_pool=pool))
-    connection = pool.get_connection()
+    client = redis.Redis(connection_pool=pool)
+    store = RedisStore(client=client)
+    with client.pubsub() as listener:
+        listener.subscribe("blobcp-test")  # which takes the only connection
 
-    assert "all connections of the store are in use; raise max_connections or pool_timeout" in str(
-        refusal_of(lambda: store.get("a"))
-    )
-    pool.release(connection)
+        assert "all connections of the store are in use; raise max_connections or pool_timeout" in str(
+            refusal_of(lambda: store.get("a"))
+        )
     assert store.get("nothing") is None
     pool.disconnect()
 
