@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPMessage
+from email.message import Message
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -34,7 +35,7 @@ class Request:
 
     method: str
     path: str
-    headers: HTTPMessage
+    headers: Message
     body: bytes
 
 

@@ -7,7 +7,8 @@ otherwise moto's, in a thread of this process.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -19,6 +20,8 @@ from s3_faults import FaultyProxy, faulty
 from blobcp.stores.s3 import S3Store
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from types_boto3_s3.client import S3Client
 
 __all__ = ["bare_client", "s3_bucket", "s3_client", "s3_endpoint", "s3_proxy", "s3_store", "serving"]
@@ -43,22 +46,59 @@ def serving() -> Iterator[str]:
     if url := os.environ.get(VARIABLE):
         yield url
         return
-    try:
-        from moto.server import ThreadedMotoServer
-    except ImportError as error:
-        absent(f"no S3 server: {error}")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     with pytest.MonkeyPatch.context() as environment:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             environment.delenv(name)
         for name, value in NO_ACCOUNT.items():
             environment.setenv(name, value)
-        server.start()
-        host, port = server.get_host_and_port()
-        try:
-            yield f"http://{host}:{port}"
-        finally:
-            server.stop()
+        with _moto() as url:
+            yield url
+
+
+@contextmanager
+def _moto() -> Iterator[str]:
+    try:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+        from werkzeug.serving import make_server
+    except ImportError as error:
+        absent(f"no S3 server: {error}")
+    backend: WSGIApplication = DomainDispatcherApplication(create_backend_app)
+    lock = threading.Lock()
+
+    def as_s3_does(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        # moto looks whether a condition holds, and writes, with nothing that keeps others from writing in between; and it
+        # does not look at If-Match at the end of an upload.
+        with lock:
+            if _ends_upload_of_another_version(environ):
+                start_response("412 Precondition Failed", [("Content-Type", "application/xml")])
+                return [b"<Error><Code>PreconditionFailed</Code><Message>If-Match</Message></Error>"]
+            return backend(environ, start_response)
+
+    class Quiet(MotoRequestHandler):
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            pass
+
+    server = make_server("127.0.0.1", 0, as_s3_does, threaded=True, request_handler=Quiet)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(30)
+
+
+def _ends_upload_of_another_version(environ: WSGIEnvironment) -> bool:
+    from moto.core.models import DEFAULT_ACCOUNT_ID
+    from moto.s3.models import s3_backends
+
+    expected = environ.get("HTTP_IF_MATCH")
+    if expected is None or environ["REQUEST_METHOD"] != "POST" or "uploadId=" not in environ["QUERY_STRING"]:
+        return False
+    bucket, _, key = environ["PATH_INFO"].encode("latin-1").decode().lstrip("/").partition("/")
+    stored = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_object(bucket, key)
+    return stored is None or stored.etag != expected
 
 
 def bare_client(endpoint: str) -> S3Client:
