@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import secrets
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypedDict, TypeVar
@@ -198,9 +198,13 @@ class SQLiteStore:
         except UnicodeEncodeError:  # half a character, with which no id begins
             return
         after: str | None = None
+
+        def find(connection: sqlite3.Connection) -> builtins.list[str]:
+            self._pool.check_file()  # without its file the store can't say that there is nothing
+            return find_ids(connection, prefix, after)
+
         while True:
-            page = partial(find_ids, prefix=prefix, after=after)
-            found = self._read(page, "list ids with the prefix {!r} in", prefix)
+            found = self._read(find, "list ids with the prefix {!r} in", prefix)
             yield from found
             if len(found) < IDS_A_PAGE:
                 return
