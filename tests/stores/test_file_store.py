@@ -312,6 +312,27 @@ def test_a_read_only_folder_keeps_the_old_value(open_folder: Path) -> None:
     assert kept == b"old"
 
 
+def test_a_store_on_a_read_only_folder_can_be_read(open_folder: Path) -> None:
+    """Reading and listing need no right to write, no lock, and no folder for the locks."""
+    with as_ordinary_user():
+        (open_folder / "a.blob").write_bytes(b"1")
+        open_folder.chmod(0o500)
+        try:
+            store = FileStore(open_folder)
+
+            assert store.get("a") == b"1"
+            assert store.get("b") is None
+            assert store.get_versioned("a") is not None
+            assert [*store.list()] == ["a"]
+            assert (store.purge(), store.sweep()) == (0, 0)
+            with pytest.raises(StoreError, match=r"can't lock checkpoint 'a' by .*: Permission denied; give the user"):
+                store.delete("a")
+        finally:
+            open_folder.chmod(0o700)
+
+    assert [path.name for path in open_folder.iterdir()] == ["a.blob"]
+
+
 def test_a_file_that_may_not_be_read_is_not_absent(open_folder: Path) -> None:
     """F25: a missing right to read the file, or to enter the folder, is an error and not None."""
     with as_ordinary_user():
