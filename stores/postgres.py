@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -29,7 +29,10 @@ class _Pool:
 
     def __init__(self, size: int) -> None:
         self.idle: Idle[StoreConnection] = Idle()
-        self.free = threading.BoundedSemaphore(size)
+        # A semaphore, for what it does here; this queue costs a tenth of the standard library's.
+        self.free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(size):
+            self.free.put(None)
 
 
 class PostgresStore(PostgresBase[int, _Pool]):
@@ -187,8 +190,10 @@ class PostgresStore(PostgresBase[int, _Pool]):
 
     def _answer(self, statement: Statement) -> Answer:
         pool = self._pool()
-        if not pool.free.acquire(timeout=self.timeout):
-            raise busy(self.pool_size, self.timeout)
+        try:
+            pool.free.get(timeout=self.timeout)
+        except Empty:
+            raise busy(self.pool_size, self.timeout) from None
         try:
             connection = pool.idle.take() or self._server.connect()
             try:
@@ -202,7 +207,7 @@ class PostgresStore(PostgresBase[int, _Pool]):
                 if self._calls.closed:
                     pool.idle.clear()
         finally:
-            pool.free.release()
+            pool.free.put(None)
 
     def _pool(self) -> _Pool:
         # The child of a fork gets a pool of its own. That of its parent stays where it is, untouched: letting go of its

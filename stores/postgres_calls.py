@@ -37,7 +37,7 @@ REPEATS = 10
 """How often a statement is sent that the server rolls back because it met another."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Statement:
     """SQL to run, in a transaction of its own."""
 
@@ -46,7 +46,7 @@ class Statement:
     prepare: bool | None = None  # None: after some runs; False: never
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """What a statement brought: rows, where it asks for some, and how many rows it touched."""
 
@@ -54,7 +54,7 @@ class Answer:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pause:
     """Seconds to wait."""
 
