@@ -46,7 +46,7 @@ def hold(folder: str) -> None:
 
     store = FileStore(folder)
     found = store.get_versioned("K")
-    Path.replace = never_ends  # type: ignore[method-assign]
+    Path.replace = never_ends  # type: ignore[assignment, method-assign]
     store.set_if("K", b"never stored", found and found[1])
 
 
@@ -57,7 +57,10 @@ def acknowledge() -> None:
 
 
 if __name__ == "__main__":
-    {"count": count, "hold": hold}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1] == "count":
+        count(*sys.argv[2:])
+    else:
+        hold(*sys.argv[2:])
 
 
 SCRIPT = Path(__file__)
