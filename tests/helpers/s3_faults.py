@@ -23,6 +23,7 @@ __all__ = [
     "refuse",
     "stay_silent",
     "tamper",
+    "wait_for",
 ]
 
 LIMIT = 30.0
@@ -144,6 +145,16 @@ def refuse(status: int, code: str, *, body: str = "") -> Fault:
 def cut_off(sent: int) -> Fault:
     """Let the request be carried out, promise the whole reply, and hang up after so many bytes of it."""
     return lambda exchange: exchange.answer(exchange.ask_server(), send=sent)
+
+
+def wait_for(first: Callable[[], object]) -> Fault:
+    """Do something else, and then let the request be carried out."""
+
+    def fault(exchange: Exchange) -> None:
+        first()
+        pass_on(exchange)
+
+    return fault
 
 
 def lose_reply(then: Callable[[], object] = lambda: None) -> Fault:

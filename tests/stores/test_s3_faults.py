@@ -5,7 +5,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pytest
-from s3_faults import Fault, FaultyProxy, cut_off, lose_reply, pass_on, refuse, stay_silent, tamper
+from s3_faults import Fault, FaultyProxy, cut_off, lose_reply, pass_on, refuse, stay_silent, tamper, wait_for
 
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.stores.s3 import S3Store
@@ -185,6 +185,21 @@ def test_a_rival_between_the_lost_reply_and_the_repeat(
     assert s3_store.get("a") == theirs
     assert "Metadata" in s3_client.get_object(Bucket=s3_bucket, Key="runs/a")
     assert s3_client.get_object(Bucket=s3_bucket, Key="runs/a")["Metadata"] == {}
+
+
+def test_a_rival_of_a_write_of_equal_bytes(
+    s3_store: S3Store, s3_proxy: FaultyProxy, s3_client: S3Client, s3_bucket: str
+) -> None:
+    """F27: a write of what is stored already wins only once it has moved the version; somebody else may be first."""
+    version = s3_store.set_if("a", TEN, None)
+    s3_proxy.spoil("POST", [wait_for(lambda: s3_client.put_object(Bucket=s3_bucket, Key="runs/a", Body=b"other"))])
+    with pytest.raises(CheckpointConflictError):
+        s3_store.set_if("a", TEN, version)
+    assert s3_store.get("a") == b"other"
+
+    version = s3_store.set_if("b", TEN, None)
+    s3_proxy.spoil("POST", chain([pass_on], repeat(refuse(500, ""))))
+    assert "it may have been done all the same" in failing(lambda: s3_store.set_if("b", TEN, version))
 
 
 def test_a_server_that_is_busy_with_another_write(s3_store: S3Store, s3_proxy: FaultyProxy) -> None:

@@ -189,6 +189,19 @@ def test_a_url_says_all() -> None:
     assert set(URL_OPTIONS) == set(inspect.signature(S3Store).parameters) - {"bucket", "prefix", "client"}
 
 
+def test_every_limit_is_set_on_purpose(s3_endpoint: str) -> None:
+    """The client follows the options, and without any has limits that are blobcp's own and documented."""
+
+    def limits(store: S3Store) -> tuple[object, ...]:
+        with store:
+            config = store._client.get().meta.config
+        return (config.connect_timeout, config.read_timeout, config.max_pool_connections, config.retries)
+
+    assert limits(S3Store("bucket")) == (5.0, 30.0, 32, {"mode": "standard", "total_max_attempts": 4})
+    asked = S3Store("bucket", connect_timeout=1, read_timeout=2.5, pool_size=3, attempts=6)
+    assert limits(asked) == (1, 2.5, 3, {"mode": "standard", "total_max_attempts": 6})
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
