@@ -52,7 +52,7 @@ def remove_node(name: str, path: Iterable[str] = (), *, hand_to: Mapping[str, st
         name: the node's key; where a blob does not have it, nothing is changed.
         path: the keys of the nodes on the way to the nested graph that it is in; none for the root graph.
         hand_to: the nodes behind it (``"end"`` included) that get what waits for the node, as if it had never been there;
-            each with the node that it then comes from, which must be a predecessor in the graph of today:
+            each with the node (or ``"start"``) that it then comes from, a predecessor in the graph of today:
             ``{"ship": "check"}`` where ``check -> approve -> ship`` has become ``check -> ship``.
 
     Raises:
@@ -60,7 +60,11 @@ def remove_node(name: str, path: Iterable[str] = (), *, hand_to: Mapping[str, st
     """
     if hand_to is not None and not isinstance(hand_to, Mapping):
         raise OptionError(f"hand_to={hand_to!r} is no mapping; give the nodes behind, each with the node before")
-    targets = {key if key == "end" else _key(key): source for key, source in (hand_to or {}).items()}
+    targets = {_key(key, "end"): _key(source, "start") for key, source in (hand_to or {}).items()}
+    if name in targets or name in targets.values():
+        raise OptionError(
+            f"hand_to={hand_to!r} names the removed node {name!r} itself; name those before and behind it"
+        )
     return _RemoveNode(_key(name), path_of(path), targets)
 
 
@@ -75,10 +79,10 @@ def path_of(path: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(_key, path))
 
 
-def _key(key: str) -> str:
+def _key(key: str, allowed: str = "") -> str:
     if not isinstance(key, str) or not key:
         raise OptionError(f"{key!r} is no node key; give non-empty text")
-    if key in RESERVED:
+    if key in RESERVED and key != allowed:
         raise OptionError(f"{key!r} is reserved and is no node that could be renamed or removed")
     return key
 
