@@ -29,6 +29,7 @@ def extra(name: str, user: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        library = (error.name or "a library").partition(".")[0]
         raise MissingExtraError(
-            f"{user} needs {error.name}, which is not installed; pip install 'blobcp[{name}]'"
+            f"{user} needs {library}, which is not installed; pip install 'blobcp[{name}]'"
         ) from error

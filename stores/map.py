@@ -85,8 +85,9 @@ class MapStore:
         Raises:
             InvalidCheckpointIdError: it is no id.
         """
-        entry = self._find(checkpoint_id)
-        return None if entry is None else (entry.blob, entry.version)
+        with self._lock:
+            blob = self.get(checkpoint_id)
+            return None if blob is None else (blob, self._entries[checkpoint_id].version)
 
     def set_if(self, checkpoint_id: str, checkpoint: Blob, version: str | None) -> str:
         """Keep the bytes only if the stored version is still this one; ``None`` means "must not exist".
@@ -100,10 +101,11 @@ class MapStore:
             CheckpointConflictError: the version is another by now; nothing was changed.
         """
         with self._lock:
-            stored = self._find(checkpoint_id)
-            if (stored and stored.version) != version:
+            stored = self.get_versioned(checkpoint_id)
+            if (stored[1] if stored else None) != version:
                 raise conflict(checkpoint_id)
-            return self._keep(checkpoint_id, checkpoint, None)
+            self.set(checkpoint_id, checkpoint)
+            return self._entries[checkpoint_id].version
 
     def set_expiring(self, checkpoint_id: str, checkpoint: Blob, ttl: timedelta) -> None:
         """Keep a copy of the bytes under the id for a time; it is counted on a clock that nobody can set.
@@ -145,10 +147,8 @@ class MapStore:
                 return None
             return entry
 
-    def _keep(self, checkpoint_id: str, checkpoint: Blob, expires: float | None) -> str:
+    def _keep(self, checkpoint_id: str, checkpoint: Blob, expires: float | None) -> None:
         check_id(checkpoint_id)
         blob = to_bytes(checkpoint_id, checkpoint)
         with self._lock:
-            version = str(next(self._writes))
-            self._entries[checkpoint_id] = _Entry(blob, version, expires)
-            return version
+            self._entries[checkpoint_id] = _Entry(blob, str(next(self._writes)), expires)

@@ -13,7 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = {
     "boto3",
     "botocore",
+    "filelock",
+    "hypothesis",
     "psycopg",
+    "psycopg_pool",
     "redis",
     "cryptography",
     "zstandard",
@@ -109,7 +112,7 @@ def test_imports_inwards_are_allowed(tmp_path: Path) -> None:
     assert find_violations(tree) == []
 
 
-@pytest.mark.parametrize("module", ["blobcp", "blobcp.stores", "blobcp.migrations"])
+@pytest.mark.parametrize("module", ["blobcp", "blobcp.stores", "blobcp.migrations", "blobcp.testing"])
 def test_import_needs_no_extra(module: str) -> None:
     """Importing the package, the stores or the migrations imports no library of an extra."""
     code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
