@@ -97,7 +97,8 @@ class StoreWrapper:
         for power, methods in POWERS.items():
             if isinstance(self.store, power) and power not in self._hides:
                 for method in methods:
-                    setattr(self, method, getattr(self, f"_{method}"))
+                    if not hasattr(type(self), method):  # a subclass may have written it under its public name
+                        setattr(self, method, getattr(self, f"_{method}"))
 
     def __getstate__(self) -> dict[str, Any]:
         # The bound methods belong to this instance; a copy makes its own.

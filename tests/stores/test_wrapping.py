@@ -69,6 +69,20 @@ def test_a_power_can_be_hidden() -> None:
     assert powers_of(StoreWrapper(MapStore(), hides=(CheckPointSwapper,))) == set(PROTOCOLS) - {CheckPointSwapper}
 
 
+def test_a_method_under_its_public_name_counts() -> None:
+    """A subclass that writes ``delete`` itself is not overridden by what passes the call on."""
+
+    class Keeping(StoreWrapper):
+        def delete(self, checkpoint_id: str) -> None:
+            """Keep it."""
+
+    store = Keeping(MapStore())
+    store.set("a", b"1")
+    store.delete("a")
+
+    assert store.get("a") == b"1"
+
+
 def test_a_copy_is_a_wrapper_of_its_own(tmp_path: Any) -> None:
     """Methods of a copy or pickle belong to the copy: a change of the first one's store does not reach it."""
     first = Passing(FileStore(tmp_path / "first"))
