@@ -7,8 +7,9 @@ application's checkpoints to the next; ``graph.compile(migrations=...)`` takes t
 
 from __future__ import annotations
 
-from .chain import Migrated, Migrations
+from .chain import Migrations
 from .dropped import Dropped
+from .migrated import Migrated
 from .nodes import remove_node, rename_node
 from .one_blob import migrate_checkpoint_state
 from .operations import Operation, add_field, drop_field, map_enum_value, move_type, rename_field, rename_type

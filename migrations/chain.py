@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,38 +13,18 @@ from blobcp.checkpointer import Checkpointer
 from blobcp.codec import Envelope, Header, Serializer
 from blobcp.errors import CheckpointVersionError, OptionError
 
+from .arguments import checked_function, checked_name, checked_path, checked_version
 from .blobs import checkpointer_of, open_blob
 from .dropped import Dropped
-from .nodes import path_of
+from .migrated import Migrated
 from .operations import Operation
 from .steps import CheckpointStep, OperationStep, StateStep, Step
 from .values import TypeName
 from .work import Work
 
-__all__ = ["Migrated", "Migrations"]
+__all__ = ["Migrations"]
 
 F = TypeVar("F", bound=Callable[[Any], Any])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migrated:
-    """What became of a blob.
-
-    Attributes:
-        blob: the blob as it is to be stored; the very object that was given where nothing had to be done.
-        header: its header.
-        changed: whether it is another one than was given.
-        dropped: what the steps have dropped, in order.
-        from_version: the version that it had.
-        to_version: the version that it has now.
-    """
-
-    blob: bytes
-    header: Header
-    changed: bool
-    dropped: Sequence[Dropped]
-    from_version: int
-    to_version: int
 
 
 class Migrations:
@@ -81,12 +60,16 @@ class Migrations:
             on_dropped: called with the checkpoint id where a load has dropped something; what is stored still has it.
 
         Raises:
-            OptionError: a version is none.
+            OptionError: a version is none, or ``on_dropped`` no function.
         """
-        self._version = _number("version", version)
-        self._unversioned = _number("unversioned", unversioned, least=0)
+        self._version = checked_version("version", version)
+        self._unversioned = checked_version("unversioned", unversioned, least=0)
         if unversioned > version:
             raise OptionError(f"unversioned={unversioned} is above version={version}, which is that of today")
+        if on_dropped is not None and not callable(on_dropped):
+            raise OptionError(
+                f"on_dropped={on_dropped!r} can't be called; give a function of an id and what was dropped"
+            )
         self._on_dropped = on_dropped
         self._steps: dict[int, list[Step]] = {}
         self._next: dict[int, int] = {}
@@ -126,13 +109,13 @@ class Migrations:
         Raises:
             OptionError: it can't be part of this chain, or there is one for the very same.
         """
-        at = None if path is None else path_of(path)
-        graph_name = _optional_name("graph", graph)
+        at = None if path is None else checked_path(path)
+        graph_name = checked_name("graph", graph)
         if state is not None and not isinstance(state, type | str):
             raise OptionError(f"state={state!r} is no type; give a class, or the name that it is stored under")
 
         def decorate(function: F) -> F:
-            called = _function(function)
+            called = checked_function(function)
             self._add(
                 from_version, to_version, StateStep(graph=graph_name, function=called, raw=raw, path=at, state=state)
             )
@@ -156,10 +139,10 @@ class Migrations:
         Raises:
             OptionError: it can't be part of this chain, or there is one for the very same.
         """
-        graph_name = _optional_name("graph", graph)
+        graph_name = checked_name("graph", graph)
 
         def decorate(function: F) -> F:
-            called = _function(function)
+            called = checked_function(function)
             self._add(from_version, to_version, CheckpointStep(graph=graph_name, function=called, raw=raw))
             return function
 
@@ -180,7 +163,7 @@ class Migrations:
         for operation in operations:
             if not isinstance(operation, Operation):
                 raise OptionError(f"{operation!r} is no ready-made step; give rename_field(...) or another of its kind")
-        name = _optional_name("graph", graph)
+        name = checked_name("graph", graph)
         self._add(
             from_version, to_version, *(OperationStep(graph=name, operation=operation) for operation in operations)
         )
@@ -262,8 +245,9 @@ class Migrations:
         """Return the checkpoint that a body holds, brought up; for the loading of checkpoints. Raises as `apply` does."""
         work = self._run(Work(checkpointer, header, body))
         checkpoint = work.tree(raw=False)
-        if work.dropped and self._on_dropped is not None:
-            self._on_dropped(header.checkpoint_id, work.dropped)
+        if self._on_dropped is not None and work.dropped:
+            work.label = "on_dropped"
+            work.call(partial(self._on_dropped, header.checkpoint_id), work.dropped, "what was dropped")
         return checkpoint
 
     def _run(self, work: Work) -> Work:
@@ -294,7 +278,7 @@ class Migrations:
         )
 
     def _add(self, from_version: int, to_version: int, *steps: Step) -> None:
-        start, end = _number("from_version", from_version, least=0), _number("to_version", to_version)
+        start, end = checked_version("from_version", from_version, least=0), checked_version("to_version", to_version)
         where = f"the step {start} -> {end}"
         if start >= end:
             raise OptionError(f"{where} does not lead forward; give the older version first")
@@ -312,21 +296,3 @@ class Migrations:
             raise OptionError(f"{where} is there already for the same graphs and states; narrow one of them down")
         self._next[start] = end
         self._steps[start] = [*known, *steps]
-
-
-def _number(what: str, version: int, least: int = 1) -> int:
-    if type(version) is not int or version < least:
-        raise OptionError(f"{what}={version!r} is no version; give an int of at least {least}")
-    return version
-
-
-def _optional_name(what: str, name: str | None) -> str | None:
-    if name is not None and not isinstance(name, str):
-        raise OptionError(f"{what}={name!r} is no name; give text")
-    return name
-
-
-def _function(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    if not callable(function) or inspect.iscoroutinefunction(function):
-        raise OptionError(f"{function!r} can't be a step; give a plain function of one value")
-    return function

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from blobcp.checkpoint import Address, AddressSegment, Checkpoint
 from blobcp.errors import OptionError
 
+from .arguments import checked_path, node_key
 from .channels import forget, has_anything, make_like, merge, put, rename_source
 from .dropped import where
 from .operations import Operation
@@ -22,9 +23,6 @@ from .work import Work
 __all__ = ["remove_node", "rename_node"]
 
 V = TypeVar("V")
-
-RESERVED: Final = ("start", "end")
-"""The keys that stand for where a graph's input comes in and its output goes out."""
 
 
 def rename_node(old: str, new: str, path: Iterable[str] = ()) -> Operation:
@@ -40,7 +38,7 @@ def rename_node(old: str, new: str, path: Iterable[str] = ()) -> Operation:
     """
     if old == new:
         raise OptionError(f"rename_node({old!r}, {new!r}) renames nothing; give two different keys")
-    return _RenameNode(_key(old), _key(new), path_of(path))
+    return _RenameNode(node_key(old), node_key(new), checked_path(path))
 
 
 def remove_node(name: str, path: Iterable[str] = (), *, hand_to: Mapping[str, str] | None = None) -> Operation:
@@ -60,31 +58,12 @@ def remove_node(name: str, path: Iterable[str] = (), *, hand_to: Mapping[str, st
     """
     if hand_to is not None and not isinstance(hand_to, Mapping):
         raise OptionError(f"hand_to={hand_to!r} is no mapping; give the nodes behind, each with the node before")
-    targets = {_key(key, "end"): _key(source, "start") for key, source in (hand_to or {}).items()}
+    targets = {node_key(key, "end"): node_key(source, "start") for key, source in (hand_to or {}).items()}
     if name in targets or name in targets.values():
         raise OptionError(
             f"hand_to={hand_to!r} names the removed node {name!r} itself; name those before and behind it"
         )
-    return _RemoveNode(_key(name), path_of(path), targets)
-
-
-def path_of(path: Iterable[str]) -> tuple[str, ...]:
-    """Return a path as it is compared.
-
-    Raises:
-        OptionError: it is none.
-    """
-    if isinstance(path, str) or not isinstance(path, Iterable):
-        raise OptionError(f"path={path!r} is no path; give the keys of the nodes on the way, such as ({path!r},)")
-    return tuple(map(_key, path))
-
-
-def _key(key: str, allowed: str = "") -> str:
-    if not isinstance(key, str) or not key:
-        raise OptionError(f"{key!r} is no node key; give non-empty text")
-    if key in RESERVED and key != allowed:
-        raise OptionError(f"{key!r} is reserved and is no node that could be renamed or removed")
-    return key
+    return _RemoveNode(node_key(name), checked_path(path), targets)
 
 
 @dataclass(frozen=True)
