@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from forked import run_in_child
 from watched_store import ALL_POWERS, WatchedStore, with_powers
 
 from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, StoreError
@@ -177,13 +178,11 @@ def test_a_killed_writer_changes_nothing(tmp_path: Path, last: str) -> None:
         if method == "set" and (inner_id == "A" if last == "manifest" else inner_id.endswith("/3")):
             os._exit(9)
 
-    child = os.fork()
-    if child == 0:
+    def save() -> None:
         inside.before = die
         store.set("A", BIG[::-1])
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
+    assert run_in_child(save) == 9
     assert store.get("A") == BIG
     assert store.sweep() == 0
     assert store.sweep(NO_TIME) == (PARTS if last == "manifest" else 3)

@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from forked import run_in_child
 from saving_behind import SAVES, SCRIPT
 from watched_store import ALL_POWERS, WatchedStore, powers_of
 
@@ -522,22 +523,16 @@ def test_a_fork_leaves_the_queue_to_the_parent(tmp_path: Path) -> None:
     assert gate.reached.wait(LIMIT)
     store.set("A", b"parent, too")
 
-    child = os.fork()
-    if child == 0:
-        refused = 0
-        try:
-            inside.before = lambda method, checkpoint_id: None
-            for call in (lambda: store.get("A"), lambda: store.set("A", b"child"), lambda: store.list()):
-                try:
-                    call()
-                except StoreError as error:
-                    refused += "'A' was still queued in the parent" in str(error)
-            store.set("B", b"child")
-            assert store.get("B") == b"child"
-            store.flush(LIMIT)
-        finally:
-            os._exit(refused if FileStore(tmp_path).get("B") == b"child" else 100)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    def use() -> None:
+        inside.before = lambda method, checkpoint_id: None
+        for call in (lambda: store.get("A"), lambda: store.set("A", b"child"), lambda: store.list()):
+            with pytest.raises(StoreError, match="'A' was still queued in the parent"):
+                call()
+        store.set("B", b"child")
+        assert store.get("B") == b"child"
+        store.flush(LIMIT)
+
+    assert run_in_child(use) == 0
 
     gate.opened.set()
     store.flush(LIMIT)
