@@ -195,7 +195,7 @@ class PostgresStore(PostgresBase[int, _Pool]):
         except Empty:
             raise busy(self.pool_size, self.timeout) from None
         try:
-            connection = pool.idle.take() or self._server.connect()
+            connection = (None if statement.fresh else pool.idle.take()) or self._server.connect()
             try:
                 cursor = connection.cursor(binary=bool(statement.params))
                 cursor.execute(statement.sql.encode(), statement.params or None, prepare=statement.prepare)

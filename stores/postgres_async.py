@@ -114,11 +114,12 @@ class AsyncPostgresStore(PostgresBase[tuple[int, asyncio.AbstractEventLoop], _Po
     async def _answer(self, statement: Statement) -> Answer:
         pool = self._pool()
         try:
-            await asyncio.wait_for(pool.free.acquire(), self.timeout)
+            async with asyncio.timeout(self.timeout):
+                await pool.free.acquire()
         except TimeoutError:
             raise busy(self.pool_size, self.timeout) from None
         try:
-            connection = pool.idle.take() or await self._server.connect_async()
+            connection = (None if statement.fresh else pool.idle.take()) or await self._server.connect_async()
             try:
                 cursor = connection.cursor(binary=bool(statement.params))
                 await cursor.execute(statement.sql.encode(), statement.params or None, prepare=statement.prepare)

@@ -44,6 +44,7 @@ class Statement:
     sql: str
     params: tuple[object, ...] = ()
     prepare: bool | None = None  # None: after some runs; False: never
+    fresh: bool = False  # whether to run it on a new connection, since one that lay idle may be as dead as the last
 
 
 @dataclass(slots=True)
@@ -173,17 +174,18 @@ class Calls:
     def _ask(self, sql: str, params: tuple[object, ...], *doing: str) -> Call[Answer]:
         if self.closed:
             raise StoreError(f"can't {_phrase(doing)} {self.place}: the store is closed; open it anew")
-        tries = _Tries()
+        # As it was before: another thread may make the table while the server refuses this call.
+        tries = _Tries(may_create=self.create and not self._seen)
         while True:
             try:
-                answer = yield Statement(sql, params, self._prepare)
+                answer = yield Statement(sql, params, self._prepare, tries.lost)
             except Failed as failed:
                 failure = failed
             else:
                 self._seen = True
                 return answer
-            if failure.code == NO_SUCH_TABLE and self.create and not self._seen and not tries.created:
-                tries.created = True
+            if failure.code == NO_SUCH_TABLE and tries.may_create:
+                tries.may_create = False
                 yield from self._ask(self.sql.setup, (), *doing)
             elif failure.code in NO_SUCH_STATEMENT and self._prepare is None:
                 self._prepare = False
@@ -196,8 +198,8 @@ class Calls:
 class _Tries:
     """What has been tried so far to get one statement answered."""
 
-    def __init__(self) -> None:
-        self.created = False
+    def __init__(self, *, may_create: bool) -> None:
+        self.may_create = may_create
         self.lost = False
         self._repeats = 0
         self._deadline: float | None = None

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -61,28 +62,38 @@ def test_survives_a_restart(private_postgres: PostgresServer, how: signal.Signal
 
 
 def test_saves_go_on_while_the_server_restarts(private_postgres: PostgresServer) -> None:
-    """Of many saves that run through restarts and crashes, none fails and none is lost."""
-    going = threading.Event()
+    """Of many saves that run through restarts and a crash, none fails and none is lost."""
+    saved = [0] * 4
+    enough = threading.Event()
 
-    def save(store: PostgresStore, name: int) -> int:
-        saved = 0
+    def save(store: PostgresStore, name: int) -> None:
         version = None
-        while not (saved and going.is_set()):
-            version = store.set_if(f"{name}", b"%d" % saved, version)
-            saved += 1
-        return saved
+        while not enough.is_set():
+            version = store.set_if(f"{name}", b"%d" % saved[name], version)
+            saved[name] += 1
+
+    def all_have_saved_again() -> None:
+        before = [*saved]
+        for _ in range(3000):
+            if all(now > then + 1 for now, then in zip(saved, before, strict=True)):
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"saves have stopped at {saved}")
 
     with PostgresStore(private_postgres.url, table="going", pool_size=3) as store, ThreadPoolExecutor(4) as pool:
         store.setup()
-        counts = [pool.submit(save, store, name) for name in range(4)]
+        savers = [pool.submit(save, store, name) for name in range(4)]
         try:
             for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGINT):
+                all_have_saved_again()
                 private_postgres.restart(how)
+            all_have_saved_again()
         finally:
-            going.set()
-        last = [b"%d" % (count.result(timeout=60) - 1) for count in counts]
+            enough.set()
+        for saver in savers:
+            saver.result(timeout=60)
 
-        assert [store.get(f"{name}") for name in range(4)] == last
+        assert [store.get(f"{name}") for name in range(4)] == [b"%d" % (count - 1) for count in saved]
 
 
 @pytest.mark.parametrize("existing", [False, True])

@@ -242,6 +242,15 @@ def test_threads_make_the_table_at_once(postgres_dsn: str) -> None:
         assert [*store.list()] == [f"{number}" for number in range(8)]
 
 
+def test_threads_of_one_store_make_the_table_at_once(postgres_dsn: str) -> None:
+    """A call that the server refused is repeated, also where another thread has made the table meanwhile."""
+    for table in range(10):
+        with PostgresStore(postgres_dsn, table=f"t{table}") as store, ThreadPoolExecutor(8) as pool:
+            [*pool.map(lambda number, store=store: store.set(f"{number}", b""), range(8))]
+
+            assert len([*store.list()]) == 8
+
+
 def test_more_threads_than_connections(postgres_dsn: str, database: psycopg.Connection) -> None:
     """Threads share the connections; there are never more than the pool may have."""
     with PostgresStore(f"{postgres_dsn}&application_name=few", pool_size=2) as store:
