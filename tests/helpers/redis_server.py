@@ -55,6 +55,7 @@ class RedisServer:
         self.folder = Path(tempfile.mkdtemp(prefix="blobcp-redis-"))
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -70,6 +71,7 @@ class RedisServer:
         for _ in range(5):  # a free port can be taken by somebody else before the server has it
             port = self.port or _free_port()
             self._process = self._spawn(port)
+            self._guard = _guard(self._process.pid)
             if _answers(port, self._process):
                 self.port = port
                 return
@@ -111,15 +113,17 @@ class RedisServer:
         self._process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> None:
-        if self._process is None:
+        if self._process is None or self._guard is None:
             return
+        self._guard.kill()
+        self._guard.communicate()
         self._process.send_signal(number)
         try:
             self._process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(LIMIT)
-        self._process = None
+        self._process = self._guard = None
 
 
 @contextmanager
@@ -218,6 +222,11 @@ def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
         except OSError:
             time.sleep(0.005)
     return False
+
+
+def _guard(pid: int) -> subprocess.Popen[bytes]:
+    """Start what kills the server if the tests die without a chance to: their end of the pipe is closed then."""
+    return subprocess.Popen(["sh", "-c", f"read _; kill -9 {pid}"], stdin=subprocess.PIPE)
 
 
 def _wait_for(port: int, said: str, *words: str) -> None:
