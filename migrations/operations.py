@@ -180,12 +180,11 @@ class _RenameField(_OfType):
     def apply(self, work: Work) -> None:
         for path, found in self._found(work):
             for value in found.values:
-                if values.has_field(value, self.old) and values.has_field(value, self.new):
+                if not values.rename_field(value, self.old, self.new):
                     raise work.error(
                         f"can't rename the field {self.old!r} of a {value.name}, which has a field {self.new!r} already",
                         path,
                     )
-                values.rename_field(value, self.old, self.new)
             for row in found.rows:
                 row[2] = [self.new if name == self.old else name for name in row[2]]
 

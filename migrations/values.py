@@ -8,7 +8,7 @@ so that they stay tables.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import msgspec
 from blobcp.checkpoint import Checkpoint, DagChannelState, InterruptState, PregelChannelState
 from blobcp.codec import RawTable, RawValue, Registry
 from blobcp.codec.kinds import Kind, qualified_name
+from blobcp.codec.plain import LEAVES
 
 __all__ = ["Found", "TypeName", "add_field", "drop_field", "found_in", "has_field", "names_of", "rename_field"]
 
@@ -34,14 +35,14 @@ class Found(NamedTuple):
     rows: list[Row]
 
 
-_STRUCTS = (Checkpoint, PregelChannelState, DagChannelState, InterruptState)
-_ITEMS = (list, tuple, deque, RawTable)
-_MAPPINGS = (dict, OrderedDict, Counter)
+_STRUCTS = frozenset({Checkpoint, PregelChannelState, DagChannelState, InterruptState})
+_ITEMS = frozenset({list, tuple, deque, RawTable})
+_MAPPINGS = frozenset({dict, OrderedDict, Counter})
 _LIST, _ROW = 1, 4
-_ATTRIBUTES_APART = frozenset({Kind.OBJECT, Kind.EXCEPTION})
+_ATTRIBUTES_APART: frozenset[str] = frozenset({Kind.OBJECT, Kind.EXCEPTION})
 """Kinds whose attributes are their second part; the first is empty, or holds an exception's arguments."""
 
-_NAMES_AT = {Kind.DATACLASS: 2, Kind.ATTRS: 2, Kind.OBJECT: 2, Kind.MODEL: 1}
+_NAMES_AT: dict[str, int] = {Kind.DATACLASS: 2, Kind.ATTRS: 2, Kind.OBJECT: 2, Kind.MODEL: 1}
 """Where there is a list of names: the fields that were not set, and those that a model was given."""
 
 
@@ -59,37 +60,36 @@ def _names_leading_to(cls: type, registry: Registry, version: int) -> frozenset[
 def found_in(checkpoint: Checkpoint) -> Found:
     """Return all values of users' classes in a graph; not those in graphs nested in it, which are graphs themselves."""
     found = Found([], [])
-    for at in _walk(checkpoint):
-        if isinstance(at, RawValue):
-            found.values.append(at)
-        elif isinstance(at, RawTable):
-            found.rows.extend(_rows(at.layout))
-    return found
-
-
-def _walk(checkpoint: Checkpoint) -> Iterator[object]:
-    """Yield all that is stored of a graph, containers before what is in them."""
-    stack: list[object] = [
+    stack: list[Any] = [
         *(checkpoint.channels, checkpoint.inputs, checkpoint.state),
         checkpoint.interrupt_id_to_state,
     ]
     while stack:
         at = stack.pop()
-        yield at
-        kind = type(at)
-        if isinstance(at, RawValue):
-            stack.extend(at.parts)
-        elif kind in _MAPPINGS:
-            assert isinstance(at, dict)
-            stack.extend(at)
-            stack.extend(at.values())
-        elif kind in _ITEMS:
-            assert isinstance(at, list | tuple | deque)
-            stack.extend(at)
-        elif isinstance(at, slice):
-            stack.extend((at.start, at.stop, at.step))
-        elif isinstance(at, _STRUCTS):
-            stack.extend(msgspec.structs.astuple(at))
+        if type(at) is RawValue:
+            found.values.append(at)
+        elif type(at) is RawTable:
+            found.rows.extend(_rows(at.layout))
+        for items in _inside(at):
+            if not LEAVES.issuperset(map(type, items)):
+                stack.extend(items)
+    return found
+
+
+def _inside(at: Any) -> tuple[Collection[Any], ...]:
+    """Return what a value holds, without the names of its fields."""
+    kind = type(at)
+    if kind is RawValue:
+        if at.kind == Kind.CODEC:  # what a codec makes may have any keys
+            return (at.parts,)
+        return tuple(part.values() if type(part) is dict else (part,) for part in at.parts)
+    if kind in _MAPPINGS:
+        return at, at.values()
+    if kind in _ITEMS:
+        return (at,)
+    if kind is slice:
+        return ((at.start, at.stop, at.step),)
+    return (msgspec.structs.astuple(at),) if kind in _STRUCTS else ()
 
 
 def _rows(layout: Any) -> Iterator[Row]:
@@ -108,15 +108,19 @@ def has_field(value: RawValue, name: str) -> bool:
     return any(name in part for part in _dicts(value))
 
 
-def rename_field(value: RawValue, old: str, new: str) -> None:
-    """Rename a field or attribute, which keeps its place."""
+def rename_field(value: RawValue, old: str, new: str) -> bool:
+    """Rename a field or attribute, which keeps its place; tell whether it could be: it can't where both are there."""
     for part in _dicts(value):
         if old in part:
+            if has_field(value, new):
+                return False
             renamed = {new if name == old else name: item for name, item in part.items()}
             part.clear()
             part.update(renamed)
     names = _names(value)
-    names[:] = [new if name == old else name for name in names]
+    if old in names:
+        names[names.index(old)] = new
+    return True
 
 
 def drop_field(value: RawValue, name: str) -> None:
@@ -124,7 +128,8 @@ def drop_field(value: RawValue, name: str) -> None:
     for part in _dicts(value):
         part.pop(name, None)
     names = _names(value)
-    names[:] = [each for each in names if each != name]
+    if name in names:
+        names.remove(name)
 
 
 def add_field(value: RawValue, name: str, item: Any) -> None:
@@ -132,8 +137,8 @@ def add_field(value: RawValue, name: str, item: Any) -> None:
     names = _names(value)
     if value.kind == Kind.MODEL and len(value.parts) > 1:
         names.append(name)
-    else:
-        names[:] = [each for each in names if each != name]
+    elif name in names:
+        names.remove(name)
     if value.kind not in _ATTRIBUTES_APART:
         value.fields[name] = item
         return
@@ -152,7 +157,7 @@ def _dicts(value: RawValue) -> list[dict[str, Any]]:
 
 def _names(value: RawValue) -> list[str]:
     """Return the part of a value that is a list of names, to be changed in place; an empty one where there is none."""
-    at = _NAMES_AT.get(Kind(value.kind)) if value.name else None
+    at = _NAMES_AT.get(value.kind)
     if at is None or len(value.parts) <= at:
         return []
     names: list[str] = value.parts[at]
