@@ -30,6 +30,10 @@ def extra(name: str, user: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         library = (error.name or "a library").partition(".")[0]
-        raise MissingExtraError(
-            f"{user} needs {library}, which is not installed; pip install 'blobcp[{name}]'"
-        ) from error
+        raise MissingExtraError(f"{user} needs {library}, which is not installed; {_advice(name)}") from error
+    except ImportError as error:
+        raise MissingExtraError(f"{user} needs a library that can't be imported: {error}; {_advice(name)}") from error
+
+
+def _advice(name: str) -> str:
+    return f"pip install 'blobcp[{name}]'"

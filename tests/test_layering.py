@@ -16,7 +16,6 @@ EXTRAS = {
     "filelock",
     "hypothesis",
     "psycopg",
-    "psycopg_pool",
     "redis",
     "cryptography",
     "zstandard",

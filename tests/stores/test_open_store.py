@@ -11,6 +11,7 @@ import pytest
 
 from blobcp.errors import MissingExtraError, StoreError, StoreUrlError
 from blobcp.stores import FileStore, MapStore, open_store
+from blobcp.stores.extras import extra
 from blobcp.stores.urls import boolean, options_of, shown
 
 PLUGIN = """
@@ -116,6 +117,15 @@ def test_a_missing_library_says_what_to_install(url: str, library: str, extra: s
 
     assert done.stderr == ""
     assert f"needs {library}, which is not installed; pip install 'blobcp[{extra}]'" in done.stdout
+
+
+def test_a_broken_library_says_so_too() -> None:
+    """A library that is there and can't be imported is reported with its own words."""
+    with (
+        pytest.raises(MissingExtraError, match=r"S3Store needs .* no half of it here; pip install 'blobcp\[s3\]'"),
+        extra("s3", "S3Store"),
+    ):
+        raise ImportError("no half of it here")
 
 
 def test_errors_of_urls_and_extras_are_what_python_calls_them() -> None:
