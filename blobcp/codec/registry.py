@@ -185,6 +185,20 @@ class Registry:
         self._by_class[entry.cls] = entry
         self._version += 1
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        # The default one stands for that of whichever process it comes to, where modules register their own classes.
+        if self is default_registry:
+            return "default_registry"
+        added = {name: entry for name, entry in self._by_name.items() if entry not in _OWN_ENTRIES}
+        return _registry_with, (added,)
+
+
+def _registry_with(added: dict[str, Entry]) -> Registry:
+    registry = Registry()
+    registry._by_name.update(added)
+    registry._by_class.update({entry.cls: entry for entry in added.values()})
+    return registry
+
 
 default_registry = Registry()
 """The registry that is used where none is given."""

@@ -148,6 +148,13 @@ class MsgpackSerializer:
             engine = self._engine = _Engine(self.registry, self.max_depth, self._pickles)
         return engine
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_engine"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._engine = _Engine(self.registry, self.max_depth, self._pickles)
+
 
 class _Engine:
     """A reader and two writers for one version of the registry."""
