@@ -10,8 +10,10 @@ from .map import MapStore
 from .opening import open_store
 from .postgres import PostgresStore
 from .postgres_async import AsyncPostgresStore
+from .prefixed import PrefixedStore
 from .redis import RedisStore
 from .redis_async import AsyncRedisStore
+from .retrying import RetryingStore
 from .s3 import S3Store
 from .sqlite import SQLiteStore
 
@@ -21,7 +23,9 @@ __all__ = [
     "FileStore",
     "MapStore",
     "PostgresStore",
+    "PrefixedStore",
     "RedisStore",
+    "RetryingStore",
     "S3Store",
     "SQLiteStore",
     "open_store",
