@@ -22,9 +22,6 @@ __all__ = ["EXPIRING"]
 
 EXPIRING = Checks("expiry", CheckPointExpirer)
 
-GRACE = 10.0
-"""How many seconds after its time a blob may still be there."""
-
 CLOCK = 0.02
 """How many seconds two clocks may disagree by."""
 
@@ -78,12 +75,11 @@ def gone_afterwards(bench: Bench) -> Look:
     ids = [bench.id("new"), bench.id("there before"), bench.id("to be kept longer before")]
     bench.store.set(ids[1], b"kept")
     bench.expirer.set_expiring(ids[2], b"kept longer", timedelta(hours=1))
-    for checkpoint_id in ids:
-        _expire(bench, checkpoint_id)
+    waits = [_expire(bench, checkpoint_id) for checkpoint_id in ids]
 
     def look() -> None:
-        for checkpoint_id in ids:
-            _wait_until_gone(bench, checkpoint_id)
+        for checkpoint_id, wait in zip(ids, waits, strict=True):
+            wait()
             expect("a second get of an expired blob", bench.get(checkpoint_id), None)
 
     return look
@@ -115,10 +111,10 @@ def swapped_to_stay(bench: Bench) -> Look:
 @EXPIRING.check("what has expired does not disturb a listing", CheckPointLister)
 def listed_without(bench: Bench) -> Look:
     ids = [*keep_apart(bench, map(bench.id, ("a", "c")))]
-    _expire(bench, bench.id("b"))
+    wait = _expire(bench, bench.id("b"))
 
     def look() -> None:
-        _wait_until_gone(bench, bench.id("b"))
+        wait()
         # A store that lists without opening blobs may name it until it is removed from the medium.
         found = [each for each in bench.lister.list(bench.prefix) if each != bench.id("b")]
         expect(f"list({shown(bench.prefix)}) without what has expired", found, ids)
@@ -130,17 +126,17 @@ def listed_without(bench: Bench) -> Look:
 def no_version(bench: Bench) -> Look:
     checkpoint_id = bench.id("expiring")
     version = bench.swapper.set_if(checkpoint_id, b"before", None)
-    _expire(bench, checkpoint_id)
+    wait = _expire(bench, checkpoint_id)
     found = bench.swapper.get_versioned(checkpoint_id)
     versions = {version, found[1] if found else version}
 
     def look() -> None:
-        _wait_until_gone(bench, checkpoint_id)
+        wait()
         expect("get_versioned of an expired blob", bench.swapper.get_versioned(checkpoint_id), None)
         for each in versions:
             expect_conflict(bench, checkpoint_id, each)
         new = bench.swapper.set_if(checkpoint_id, b"new", None)
-        expect("the version that set_if gave", new, seen(bench, checkpoint_id, b"new"))
+        expect(f"set_if({shown(checkpoint_id)}, ...)", new, seen(bench, checkpoint_id, b"new"))
         for each in versions:
             expect_conflict(bench, checkpoint_id, each)
 
@@ -150,10 +146,10 @@ def no_version(bench: Bench) -> Look:
 @EXPIRING.check("what has expired can be deleted and stored again", CheckPointDeleter)
 def again(bench: Bench) -> Look:
     checkpoint_id = bench.id("expiring")
-    _expire(bench, checkpoint_id)
+    wait = _expire(bench, checkpoint_id)
 
     def look() -> None:
-        _wait_until_gone(bench, checkpoint_id)
+        wait()
         bench.deleter.delete(checkpoint_id)
         bench.store.set(checkpoint_id, b"again")
         expect("get of what was stored where a blob had expired", bench.get(checkpoint_id), b"again")
@@ -161,8 +157,19 @@ def again(bench: Bench) -> Look:
     return look
 
 
-def _expire(bench: Bench, checkpoint_id: str) -> None:
-    bench.expirer.set_expiring(checkpoint_id, b"blob", timedelta(seconds=bench.options.ttl))
+def _expire(bench: Bench, checkpoint_id: str) -> Look:
+    """Store a blob that expires; return what waits until it is gone."""
+    options = bench.options
+    bench.expirer.set_expiring(checkpoint_id, b"blob", timedelta(seconds=options.ttl))
+    limit = time.monotonic() + options.ttl + options.grace
+
+    def wait() -> None:
+        while bench.get(checkpoint_id) is not None:
+            if time.monotonic() > limit:
+                raise Failed(f"a blob to be kept for {options.ttl:g} s was still there {options.grace:g} s after that")
+            time.sleep(0.02)
+
+    return wait
 
 
 def _stays(bench: Bench, write: Callable[[str], None], what: str) -> Look:
@@ -176,11 +183,3 @@ def _stays(bench: Bench, write: Callable[[str], None], what: str) -> Look:
         expect(f"get of what {what} stored over an expiring blob, after its time,", bench.get(checkpoint_id), b"stays")
 
     return look
-
-
-def _wait_until_gone(bench: Bench, checkpoint_id: str) -> None:
-    limit = time.monotonic() + bench.options.ttl + GRACE
-    while bench.get(checkpoint_id) is not None:
-        if time.monotonic() > limit:
-            raise Failed(f"a blob that was to be kept for {bench.options.ttl:g} s is there {GRACE:g} s after its time")
-        time.sleep(0.02)

@@ -78,7 +78,7 @@ def refused_by_expiring(bench: Bench) -> None:
 
 def keep_apart(bench: Bench, checkpoint_ids: Iterable[str]) -> dict[str, bytes]:
     """Store a blob of its own under each id, all before the first is read; return the blobs by their ids."""
-    blobs = {checkpoint_id: checkpoint_id.encode() for checkpoint_id in checkpoint_ids}
+    blobs = {checkpoint_id: checkpoint_id.removeprefix(bench.prefix).encode() for checkpoint_id in checkpoint_ids}
     for checkpoint_id, blob in blobs.items():
         expect(f"get({shown(checkpoint_id)}), before it was stored,", bench.get(checkpoint_id), None)
         bench.store.set(checkpoint_id, blob)

@@ -12,6 +12,7 @@ from .bench import Bench, Checks
 from .check_blobs import pattern
 from .failing import Failed, expect, expect_error, shown
 from .odd_ids import KINDS
+from .racing import race
 
 __all__ = ["SWAPPING", "expect_conflict", "seen"]
 
@@ -28,7 +29,9 @@ def versioned(bench: Bench) -> None:
     for name, blob in {"blob": b"blob", "empty": b"", "longer": pattern(100_000)}.items():
         bench.store.set(bench.id(name), blob)
         version = seen(bench, bench.id(name), blob)
-        expect("the version of a blob that was not touched", seen(bench, bench.id(name), blob), version)
+        again = seen(bench, bench.id(name), blob)
+        if again != version:
+            raise Failed(f"the version of a blob that nobody touched went from {version!r} to {again!r}")
 
 
 @SWAPPING.check("None creates what is not there, once")
@@ -36,7 +39,7 @@ def create_only(bench: Bench) -> None:
     for blob in (b"first", b""):
         checkpoint_id = bench.id(f"created {len(blob)}")
         version = bench.swapper.set_if(checkpoint_id, blob, None)
-        expect("the version that set_if gave", version, seen(bench, checkpoint_id, blob))
+        expect(f"set_if({shown(checkpoint_id)}, ...)", version, seen(bench, checkpoint_id, blob))
         expect_conflict(bench, checkpoint_id, None)
         bench.store.set(bench.id("plain"), blob)
         expect_conflict(bench, bench.id("plain"), None)
@@ -47,7 +50,7 @@ def create_deleted(bench: Bench) -> None:
     checkpoint_id = bench.id("deleted")
     for blob in (b"first", b"second"):
         version = bench.swapper.set_if(checkpoint_id, blob, None)
-        expect("the version that set_if gave", version, seen(bench, checkpoint_id, blob))
+        expect(f"set_if({shown(checkpoint_id)}, ...)", version, seen(bench, checkpoint_id, blob))
         bench.deleter.delete(checkpoint_id)
         expect("get_versioned after delete", bench.swapper.get_versioned(checkpoint_id), None)
 
@@ -59,7 +62,7 @@ def replaces(bench: Bench) -> None:
     version = seen(bench, checkpoint_id, b"0")
     for blob in (b"1", b"a longer one", b"", b"2"):
         version = bench.swapper.set_if(checkpoint_id, blob, version)
-        expect("the version that set_if gave", version, seen(bench, checkpoint_id, blob))
+        expect(f"set_if({shown(checkpoint_id)}, ...)", version, seen(bench, checkpoint_id, blob))
 
 
 @SWAPPING.check("a version from before a set_if is refused")
@@ -127,7 +130,7 @@ def odd_ids(bench: Bench) -> None:
     ids = [bench.id(tail) for tails in KINDS.values() for tail in dict.fromkeys(tails[:6])]
     versions = {each: bench.swapper.set_if(each, each.encode(), None) for each in dict.fromkeys(ids)}
     for checkpoint_id, version in versions.items():
-        expect("the version that set_if gave", version, seen(bench, checkpoint_id, checkpoint_id.encode()))
+        expect(f"set_if({shown(checkpoint_id)}, ...)", version, seen(bench, checkpoint_id, checkpoint_id.encode()))
 
 
 @SWAPPING.check("a large blob is kept whole by set_if")
@@ -135,7 +138,7 @@ def large(bench: Bench) -> None:
     checkpoint_id, blob = bench.id("large"), pattern(bench.options.large)
     version = bench.swapper.set_if(checkpoint_id, blob[:-1], None)
     version = bench.swapper.set_if(checkpoint_id, blob, version)
-    expect("the version that set_if gave", version, seen(bench, checkpoint_id, blob))
+    expect(f"set_if({shown(checkpoint_id)}, ...)", version, seen(bench, checkpoint_id, blob))
     bench.store.set(checkpoint_id, b"")
 
 
@@ -145,6 +148,20 @@ def not_bytes(bench: Bench) -> None:
     call = partial(bench.swapper.set_if, checkpoint_id, "text", None)  # type: ignore[arg-type]
     expect_error("set_if with a str", call, StoreError)
     expect("get after a refused set_if", bench.get(checkpoint_id), None)
+
+
+@SWAPPING.check("of several who create one id at once exactly one wins, in each round")
+def create(bench: Bench) -> None:
+    for number in range(bench.options.rounds):
+        race(bench, bench.id(f"{number}"), None, [bench.store])
+
+
+@SWAPPING.check("of several who replace what they saw at once exactly one wins, in each round")
+def replace(bench: Bench) -> None:
+    checkpoint_id = bench.id("replaced")
+    version = bench.swapper.set_if(checkpoint_id, b"first", None)
+    for _ in range(bench.options.rounds):
+        version = race(bench, checkpoint_id, version, [bench.store])
 
 
 def seen(bench: Bench, checkpoint_id: str, blob: bytes) -> str:
@@ -167,7 +184,9 @@ def expect_conflict(bench: Bench, checkpoint_id: str, version: str | None) -> No
         what, partial(bench.swapper.set_if, checkpoint_id, b"refused", version), CheckpointConflictError
     )
     expect(f"get_versioned after the refused {what}", bench.swapper.get_versioned(checkpoint_id), before)
-    expect("the checkpoint_id of the conflict", getattr(error, "checkpoint_id", None), checkpoint_id)
+    named = getattr(error, "checkpoint_id", None)
+    if named != checkpoint_id:
+        raise Failed(f"{what} raised a CheckpointConflictError with the checkpoint_id {named!r}")
 
 
 def _stored(found: tuple[bytes, str] | None) -> str:

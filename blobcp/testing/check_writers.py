@@ -10,7 +10,7 @@ from blobcp.errors import text_of
 from .bench import Bench, Checks
 from .check_blobs import pattern
 from .failing import Failed, expect, shown
-from .waiting import together
+from .threads import lingering, together
 
 __all__ = ["WRITERS", "all_of"]
 
@@ -39,22 +39,24 @@ def one_id(bench: Bench) -> None:
     bench.store.set(checkpoint_id, blobs[0])
 
     def act(number: int) -> None:
-        for _ in range(bench.options.rounds):
+        for _ in range(bench.options.rounds // 2 + 1):
             if number < writers:
-                bench.store.set(checkpoint_id, blobs[number])
-            found: object = bench.store.get(checkpoint_id)
+                bench.store.set(slow, blobs[number])
+            found: object = bench.store.get(slow)
             if found not in blobs:
                 raise Failed(f"while {writers} threads wrote one id, get gave {shown(found)}, which none of them wrote")
 
-    all_of(bench, bench.options.writers, act)
+    with lingering(checkpoint_id) as slow:
+        all_of(bench, bench.options.writers, act)
 
 
 @WRITERS.check("of several who write ids of their own at once none loses a blob")
 def own_ids(bench: Bench) -> None:
     def act(number: int) -> None:
-        for count in range(bench.options.rounds):
+        for count in range(bench.options.rounds // 5 + 1):
             checkpoint_id, blob = bench.id(f"{number}/{count % 5}"), pattern(100 * number + count)
-            bench.store.set(checkpoint_id, blob)
+            with lingering(checkpoint_id) as slow:
+                bench.store.set(slow, blob)
             expect(f"get({shown(checkpoint_id)}), while others wrote other ids,", bench.get(checkpoint_id), blob)
 
     all_of(bench, bench.options.writers, act)
@@ -67,6 +69,7 @@ def all_of(bench: Bench, count: int, act: Callable[[int], T]) -> list[T]:
         if isinstance(answer, Failed):
             raise answer
         if isinstance(answer, Exception):
-            raise Failed(f"in one of {count} threads the store raised {text_of(answer)}") from answer
+            where = "in another thread" if count == 1 else f"in one of {count} threads"
+            raise Failed(f"{where} the store raised {text_of(answer)}") from answer
         answers.append(answer)
     return answers

@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 from blobcp.errors import BlobcpError, text_of
 
-__all__ = ["Failed", "NotOffered", "expect", "expect_error", "one_line", "shown"]
+__all__ = ["Failed", "NotOffered", "doing", "expect", "expect_error", "sentence_of", "shown"]
+
+LONG = 40
+"""Bytes and more of them are not shown one by one."""
 
 
 class Failed(Exception):
@@ -25,9 +28,17 @@ def expect(what: str, found: object, wanted: object) -> None:
     >>> expect("get('a')", bytearray(b"1"), b"1")
     Traceback (most recent call last):
     blobcp.testing.failing.Failed: get('a') gave bytearray(b'1') instead of b'1'
+    >>> expect("get('a')", b"x" * 99, b"x" * 100)
+    Traceback (most recent call last):
+    blobcp.testing.failing.Failed: get('a') gave 99 bytes instead of 100; they differ from byte 99 on
     """
-    if type(found) is not type(wanted) or found != wanted:
-        raise Failed(f"{what} gave {shown(found)} instead of {shown(wanted)}")
+    if type(found) is type(wanted) and found == wanted:
+        return
+    if isinstance(found, bytes) and isinstance(wanted, bytes) and min(len(found), len(wanted)) > LONG:
+        shorter = min(len(found), len(wanted))
+        same = next((place for place in range(shorter) if found[place] != wanted[place]), shorter)
+        raise Failed(f"{what} gave {len(found)} bytes instead of {len(wanted)}; they differ from byte {same} on")
+    raise Failed(f"{what} gave {shown(found)} instead of {shown(wanted)}")
 
 
 def expect_error(what: str, call: Callable[[], object], wanted: type[BlobcpError]) -> BlobcpError:
@@ -61,10 +72,12 @@ def shown(value: object) -> str:
     """Return a value as a sentence shows it: long bytes and texts by their beginning and length.
 
     >>> shown(b"12"), shown(b"x" * 5000), shown("é" * 500)
-    ("b'12'", "b'xxxxxxxxxxxxxxxxxxxxxxxx'... (5000 bytes)", "'éééééééééééééééééééééééé'... (500 characters)")
+    ("b'12'", "b'xxxxxxxxxxxx'... (5000 bytes)", "'éééééééééééééééééééééééé'... (500 characters)")
     """
-    if isinstance(value, bytes | bytearray) and len(value) > 60:
-        return f"{value[:24]!r}... ({len(value)} bytes)"
+    if isinstance(value, bytes) and len(value) > LONG:
+        return f"{value[:12]!r}... ({len(value)} bytes)"
+    if isinstance(value, bytearray) and len(value) > LONG:
+        return f"a bytearray of {len(value)} bytes"
     if isinstance(value, str) and len(value) > 120:
         return f"{value[:24]!r}... ({len(value)} characters)"
     if isinstance(value, tuple):
@@ -73,6 +86,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 300 else f"{text[:300]}..."
 
 
-def one_line(text: str) -> str:
-    """Return a text without line breaks, so that a failure stays one line of a table."""
-    return " ".join(text.split())
+def sentence_of(text: str, root: str) -> str:
+    r"""Return the text of a failure as one line of a table, with the root of the ids of this run left out.
+
+    >>> sentence_of("get('x7/a')\nfailed", "x7")
+    "get('.../a') failed"
+    """
+    text = " ".join(text.replace(root, "...").split())
+    return text if len(text) <= 600 else f"{text[:600]}..."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from importlib.util import find_spec
 
-from blobcp.errors import MissingExtraError, StoreError
+from blobcp.errors import MissingExtraError, OptionError, StoreError
 from blobcp.store import CheckPointDeleter
 
 from .bench import Bench, Check, Checks
@@ -15,7 +15,6 @@ from .check_deleting import DELETING
 from .check_expiring import EXPIRING
 from .check_ids import IDS
 from .check_listing import LISTING
-from .check_races import RACES
 from .check_reopening import REOPENING, SHARING
 from .check_swapping import SWAPPING
 from .check_writers import WRITERS, all_of
@@ -65,19 +64,10 @@ def close(bench: Bench) -> None:
     bench.medium.close()
 
 
-GROUPS: list[list[Check]] = [
-    BLOBS,
-    IDS,
-    WRITERS,
-    DELETING,
-    LISTING,
-    [*SWAPPING, *RACES],
-    EXPIRING,
-    REOPENING,
-    SHARING,
-    MODEL,
-    TIDYING,  # the last: the store is closed after it
-]
+GROUPS: dict[str, list[Check]] = {
+    checks.capability: checks
+    for checks in (BLOBS, IDS, WRITERS, DELETING, LISTING, SWAPPING, EXPIRING, REOPENING, SHARING, MODEL)
+}
 """All checks, by capability; the first ones need the least, so that their failures explain those of the others."""
 
 
@@ -88,12 +78,14 @@ def check_store(
     rounds: int = 50,
     large: int = 64 * 1024 * 1024,
     many: int = 1100,
-    examples: int = 40,
+    examples: int = 30,
     steps: int = 20,
     ttl: float = 1.2,
+    grace: float = 10.0,
     timeout: float = 120.0,
     persistent: bool | None = None,
     shared: bool | None = None,
+    only: Collection[str] = (),
 ) -> Report:
     """Check that a store keeps the promises of :mod:`blobcp.store`; return what it passed, failed and does not offer.
 
@@ -112,13 +104,15 @@ def check_store(
         examples: how many random runs are compared with those of a dict; 0 leaves it out and needs no hypothesis.
         steps: how many calls each of them makes.
         ttl: how long the expiring blobs that are waited for live, in seconds.
+        grace: how many seconds after its time an expiring blob may still be there.
         timeout: how long one check may take, in seconds. After one that hangs the others are not run; they fail.
         persistent: ``True`` makes it a failure if what was stored is not there when the store is opened again, ``False``
             leaves reopening out; ``None`` finds out.
         shared: the same for two openings at once, which are to see each other's writes.
+        only: capabilities to check, as the report names them; none for all.
 
     Raises:
-        OptionError: an option is too small.
+        OptionError: an option is too small, or one of ``only`` is no capability.
         StoreError: ``make_store`` can't be called, raised an error, or returned what is no store.
         MissingExtraError: hypothesis is not installed.
 
@@ -135,11 +129,14 @@ def check_store(
         examples=examples,
         steps=steps,
         ttl=ttl,
+        grace=grace,
         timeout=timeout,
         persistent=persistent,
         shared=shared,
+        only=only,
     )
-    if examples and find_spec("hypothesis") is None:
+    groups = _chosen(only)
+    if examples and MODEL in groups and find_spec("hypothesis") is None:
         raise MissingExtraError(
             "check_store compares a store with a dict by hypothesis, which is not installed; "
             "pip install 'blobcp[testing]', or leave it out with examples=0"
@@ -149,10 +146,17 @@ def check_store(
     worker = Worker()
     try:
         medium = worker.call(partial(Medium, make_store, options.timeout), options.timeout)
-        report = Report(medium.name, run_groups(GROUPS, medium, options, worker))
+        report = Report(medium.name, run_groups([*groups, TIDYING], medium, options, worker))
         medium.stop()
         return report
     except HangsError as error:
         raise StoreError(f"make_store() did not come back in {options.timeout:g} s") from error
     finally:
         worker.stop()
+
+
+def _chosen(only: Collection[str]) -> list[list[Check]]:
+    unknown = [name for name in only if name not in GROUPS]
+    if unknown:
+        raise OptionError(f"there is no capability {unknown[0]!r} to check; there are: {', '.join(GROUPS)}")
+    return [checks for name, checks in GROUPS.items() if name in only or not only]

@@ -29,7 +29,7 @@ TAILS = st.sampled_from(["a", "a/b", "A", "a ", "é", "e\u0301", "%61", "..", "�
 BLOBS = st.sampled_from([b"", b"blob", b"BLOB", b"\x00" * 100]) | st.binary(max_size=40)
 STARTS = st.sampled_from(["", "a", "a/", "A", "%", "é", "e", "..", "*"])
 
-SHRINK_SECONDS = 15.0
+SHRINK_SECONDS = 5.0
 """How long a shorter way to a disagreement is looked for."""
 
 MAX_REOPENINGS = 20
@@ -65,7 +65,7 @@ def compare_with_dict(bench: Bench, *, reopening: bool) -> None:
         # With a store that fails only now and then hypothesis ends in other ways than with the disagreement.
         if not found.sentence:
             raise
-        raise Failed(f"{found.sentence} after {'; '.join(found.steps) or 'nothing'}") from error
+        raise Failed(f"{found.sentence}{', after ' if found.steps else ''}{'; '.join(found.steps)}") from error
 
 
 class _Found:
@@ -81,7 +81,7 @@ class _Found:
     def add(self, steps: list[str], sentence: str) -> None:
         if self.first is None:
             self.first = time.monotonic()
-        if not self.sentence or len(steps) < len(self.steps):
+        if not self.sentence or (len(steps), len(sentence)) < (len(self.steps), len(self.sentence)):
             self.steps, self.sentence = steps, sentence
 
     def enough(self) -> bool:
@@ -137,7 +137,7 @@ class _Calls(RuleBasedStateMachine):
             version = self._seen(tail)
             new = self.bench.swapper.set_if(self._id(tail), blob, version)
             self.model[self._id(tail)] = blob
-            expect("the version that set_if gave", new, self._seen(tail))
+            expect(f"set_if({tail!r}, ...)", new, self._seen(tail))
 
     @precondition(lambda self: self.bench.has(CheckPointSwapper))
     @rule(tail=TAILS, blob=BLOBS, which=st.integers(0, 5))

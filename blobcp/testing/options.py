@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from blobcp.errors import OptionError
@@ -21,15 +22,27 @@ class Options:
     rounds: int = 50
     large: int = 64 * 1024 * 1024
     many: int = 1100
-    examples: int = 40
+    examples: int = 30
     steps: int = 20
     ttl: float = 1.2
+    grace: float = 10.0
     timeout: float = 120.0
     persistent: bool | None = None
     shared: bool | None = None
+    only: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        least = {"writers": 2, "rounds": 1, "large": 1, "many": 1, "examples": 0, "steps": 1, "ttl": 0.1, "timeout": 1}
+        least = {
+            "writers": 2,
+            "rounds": 1,
+            "large": 1,
+            "many": 1,
+            "examples": 0,
+            "steps": 1,
+            "ttl": 0.1,
+            "grace": 0,
+            "timeout": 1,
+        }
         for name, bound in least.items():
             value = getattr(self, name)
             if value < bound:

@@ -10,7 +10,7 @@ from itertools import count
 from blobcp.errors import text_of
 
 from .bench import Bench, Check, Look
-from .failing import Failed, NotOffered, one_line
+from .failing import Failed, NotOffered, sentence_of
 from .medium import Medium
 from .options import Options
 from .report import CheckResult, Outcome
@@ -65,7 +65,7 @@ class _Running:
         except NotOffered as reason:
             self.outcome, self.sentence = Outcome.NOT_OFFERED, str(reason)
         except Failed as failure:
-            self.outcome, self.sentence = Outcome.FAILED, one_line(str(failure))
+            self.outcome, self.sentence = Outcome.FAILED, self._sentence(str(failure))
         except HangsError:
             limit = f"did not come to an end in {self.bench.options.timeout:g} s"
             self.outcome, self.sentence = (
@@ -73,8 +73,11 @@ class _Running:
                 "was not run, since one before hangs" if hung_before else limit,
             )
         except Exception as error:
-            self.outcome, self.sentence = Outcome.FAILED, one_line(f"the store raised {text_of(error)}")
+            self.outcome, self.sentence = Outcome.FAILED, self._sentence(f"the store raised {text_of(error)}")
         self.seconds += time.monotonic() - begun
+
+    def _sentence(self, text: str) -> str:
+        return sentence_of(text, self.bench.medium.root)
 
     def result(self) -> CheckResult:
         return CheckResult(

@@ -1,21 +1,19 @@
-"""Waiting with a limit: for a call that may hang, for several threads, and for what has to be awaited."""
+"""Waiting with a limit: for a call that may hang, and for what has to be awaited."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from .failing import Failed
 
-__all__ = ["EventLoop", "HangsError", "Worker", "together"]
+__all__ = ["EventLoop", "HangsError", "Worker", "settle"]
 
 T = TypeVar("T")
 
@@ -60,43 +58,7 @@ class Worker:
     def _work(self) -> None:
         while (item := self._calls.get()) is not None:
             function, answer = item
-            _make(function, answer)
-
-
-def together(count: int, act: Callable[[int], T], seconds: float) -> list[T | Exception]:
-    """Call a function in several threads at the same moment; return what each call gave or raised, in their order.
-
-    Args:
-        count: how many threads.
-        act: gets the number of its thread, counted from 0.
-        seconds: how long to wait for them all.
-
-    Raises:
-        Failed: not all of them came back in time.
-    """
-    barrier = threading.Barrier(count)
-    answers: list[Future[T]] = [Future() for _ in range(count)]
-
-    def run(number: int) -> None:
-        barrier.wait()
-        _make(lambda: act(number), answers[number])
-
-    with _quick_switches():
-        for number in range(count):
-            threading.Thread(target=run, args=(number,), name=f"blobcp-kit-{number}", daemon=True).start()
-        _, late = wait(answers, timeout=seconds)
-    if late:
-        raise Failed(f"{len(late)} of {count} threads that used the store at once did not come back in {seconds:g} s")
-    found: list[T | Exception] = []
-    for answer in answers:
-        error = answer.exception()
-        if error is None:
-            found.append(answer.result())
-        elif isinstance(error, Exception):
-            found.append(error)
-        else:
-            raise error
-    return found
+            settle(answer, function)
 
 
 class EventLoop:
@@ -144,19 +106,9 @@ async def _awaited(function: Callable[[], object]) -> object:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _make(call: Callable[[], T], answer: Future[T]) -> None:
+def settle(answer: Future[T], function: Callable[[], T]) -> None:
+    """Call a function and leave what it gives or raises to whoever waits for the answer."""
     try:
-        answer.set_result(call())
-    except BaseException as error:  # handed to whoever waits for the answer
+        answer.set_result(function())
+    except BaseException as error:
         answer.set_exception(error)
-
-
-@contextmanager
-def _quick_switches() -> Iterator[None]:
-    # Python lets a thread run for 5 ms; a check of a version and the write after it would hardly ever be torn apart.
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)

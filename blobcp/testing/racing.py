@@ -1,4 +1,4 @@
-"""Checks of ``set_if`` by many at the same moment: exactly one of them wins."""
+"""A race: many call ``set_if`` at the same moment, and exactly one of them wins."""
 
 from __future__ import annotations
 
@@ -7,27 +7,11 @@ from collections.abc import Sequence
 from blobcp.errors import CheckpointConflictError, text_of
 from blobcp.store import CheckPointStore, CheckPointSwapper
 
-from .bench import Bench, Checks
+from .bench import Bench
 from .failing import Failed, expect
-from .waiting import together
+from .threads import lingering, together
 
-__all__ = ["RACES", "race"]
-
-RACES = Checks("compare and set", CheckPointSwapper)
-
-
-@RACES.check("of several who create one id at once exactly one wins, in each round")
-def create(bench: Bench) -> None:
-    for number in range(bench.options.rounds):
-        race(bench, bench.id(f"{number}"), None, [bench.store])
-
-
-@RACES.check("of several who replace what they saw at once exactly one wins, in each round")
-def replace(bench: Bench) -> None:
-    checkpoint_id = bench.id("replaced")
-    version = bench.swapper.set_if(checkpoint_id, b"first", None)
-    for _ in range(bench.options.rounds):
-        version = race(bench, checkpoint_id, version, [bench.store])
+__all__ = ["race"]
 
 
 def race(bench: Bench, checkpoint_id: str, version: str | None, stores: Sequence[CheckPointStore]) -> str:
@@ -42,9 +26,10 @@ def race(bench: Bench, checkpoint_id: str, version: str | None, stores: Sequence
     def act(number: int) -> str:
         store = stores[number % len(stores)]
         assert isinstance(store, CheckPointSwapper)
-        return store.set_if(checkpoint_id, _blob(number), version)
+        return store.set_if(slow, _blob(number), version)
 
-    answers = together(writers, act, bench.options.timeout)
+    with lingering(checkpoint_id) as slow:
+        answers = together(writers, act, bench.options.timeout)
     for answer in answers:
         if isinstance(answer, Exception) and not isinstance(answer, CheckpointConflictError):
             raise Failed(f"one of {writers} that wrote at once saw {text_of(answer)} instead of a conflict") from answer
