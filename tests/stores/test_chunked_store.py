@@ -251,6 +251,16 @@ def test_a_damaged_part_is_an_error(store: ChunkedStore, inside: WatchedStore, c
         store.get("A")
 
 
+def test_parts_of_nobody_known_stay(store: ChunkedStore, inside: WatchedStore) -> None:
+    """A sweep leaves parts alone whose owner can't be read, since somebody may want what is left of them."""
+    store.set("A", BIG)
+    first = parts_in(inside)[0]
+    inside.quiet.set(first, b"\0\1\xff" + BIG[: CHUNK - 3])
+
+    assert store.sweep(NO_TIME) == 0
+    assert len(parts_in(inside)) == PARTS
+
+
 @pytest.mark.parametrize("left", [17, 30])
 def test_a_damaged_manifest_is_an_error(store: ChunkedStore, inside: WatchedStore, left: int) -> None:
     """A manifest that can't be read is not absent; its parts stay, and a new save or a deletion takes its place."""

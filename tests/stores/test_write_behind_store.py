@@ -274,6 +274,46 @@ def test_a_newer_save_takes_the_place_of_a_failed_one(store: WriteBehindStore, i
     assert inside.quiet.get("A") == b"2"
 
 
+def test_an_old_failure_is_not_tried_after_a_newer_save(store: WriteBehindStore, inside: WatchedStore) -> None:
+    """What fails while a newer save waits is not kept, and never comes back over that one."""
+    gate = Gate()
+
+    def fail_once(method: str, checkpoint_id: str) -> None:
+        gate(method, checkpoint_id)
+        if len(inside.calls) == 1:
+            raise ConnectionError("the network is away")
+
+    inside.before = fail_once
+    store.set("A", b"1")
+    assert gate.reached.wait(LIMIT)
+    store.set("A", b"2")
+    gate.opened.set()
+    wait_until(lambda: inside.quiet.get("A") == b"2")
+
+    with pytest.raises(StoreError, match="could not write checkpoint 'A'"):
+        store.flush(LIMIT)
+    assert store.pending == {}
+    store.flush(LIMIT)
+    assert inside.quiet.get("A") == b"2"
+
+
+def test_ids_are_written_beside_each_other(inside: WatchedStore) -> None:
+    """As many ids are being written at once as there may be threads."""
+    together = threading.Barrier(3)
+
+    def meet(method: str, checkpoint_id: str) -> None:
+        together.wait(LIMIT)
+
+    inside.before = meet
+    store = WriteBehindStore(inside, workers=3)
+    for checkpoint_id in ("A", "B", "C"):
+        store.set(checkpoint_id, b"blob")
+
+    store.flush(LIMIT)
+
+    assert [*inside.quiet.list()] == ["A", "B", "C"]
+
+
 def test_a_failure_under_a_newer_save_is_told_too(store: WriteBehindStore, inside: WatchedStore) -> None:
     """A store that always fails is not silent because somebody always saves anew."""
     gate, trouble = Gate(), Trouble()
@@ -411,6 +451,22 @@ def test_expiry_counts_from_the_save(store: WriteBehindStore, inside: WatchedSto
     wait_until(lambda: inside.quiet.get("A") is None)
     assert inside.quiet.get("B") == b"new"
     assert [*store.list()] == ["B"]
+
+
+def test_the_time_in_the_queue_counts() -> None:
+    """The store inside gets what is left of the time to live."""
+    given: list[timedelta] = []
+
+    class Noting(MapStore):
+        def set_expiring(self, checkpoint_id: str, checkpoint: Blob, ttl: timedelta) -> None:
+            given.append(ttl)
+
+    store = WriteBehindStore(Noting())
+    store.set_expiring("A", b"blob", timedelta(hours=1))
+    store.flush(LIMIT)
+
+    assert len(given) == 1
+    assert timedelta(hours=1) - timedelta(seconds=LIMIT) < given[0] < timedelta(hours=1)
 
 
 def test_a_closed_store_takes_no_saves(inside: WatchedStore) -> None:
