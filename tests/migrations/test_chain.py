@@ -488,6 +488,14 @@ class TestSteps:
 
         assert read_header(apply(migrations).blob).pending == [PendingInterrupt(id="a", address="node:a")]
 
+    def test_a_typed_value_in_a_raw_state(self) -> None:
+        """What a raw step puts in as a value of a class is a raw value for the ready-made steps behind it, in one version too."""
+        migrations = Migrations(2)
+        migrations.step(1, 2, raw=True)(lambda state: state.update(x=Text("inner")))
+        migrations.add(1, 2, rename_type("tests.Text", "tests.Other"))
+
+        assert body_of(apply(migrations, Checkpoint(state={})).blob, TEXTS).state == {"x": Other("inner")}
+
     @pytest.mark.parametrize("kind", ["typed", "raw", "checkpoint"])
     def test_a_failing_step(self, kind: str) -> None:
         """What a step raises is the cause of the error, which names checkpoint, versions and graph; later ones don't run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -25,9 +26,10 @@ from blobcp import (
     OptionError,
     address_segment,
     interrupt,
+    serializable,
 )
 from blobcp.checkpoint import Address, DagChannelState, InterruptState, PregelChannelState
-from blobcp.migrations import Dropped, Migrated, Migrations, Operation, remove_node, rename_node
+from blobcp.migrations import Dropped, Migrated, Migrations, Operation, map_enum_value, remove_node, rename_node
 
 PLAIN = MsgpackSerializer()
 
@@ -40,6 +42,14 @@ class Pickles:
 
     def loads(self, data: bytes) -> Any:
         return pickle.loads(data)
+
+
+@serializable("tests.nodes.Colour")
+class Colour(Enum):
+    """Something of a user's."""
+
+    RED = 1
+    BLUE = 2
 
 
 def to_2(*operations: Operation) -> Migrations:
@@ -412,6 +422,30 @@ class TestRemoved:
         assert now["t"] == PregelChannelState(values={"a": [1], "b": 2}, triggers=["b", "a"])
         assert now["end"] == PregelChannelState(values={"a": [1]}, triggers=["a", "b"])
         assert to_2(remove_node("n")).apply(blob).dropped == [Dropped("channel", "n")]
+
+    def test_each_heir_has_a_copy(self) -> None:
+        """What two nodes take over is two values, each of which later steps change once."""
+        tree = Checkpoint(channels={"n": DagChannelState(values={"a": [Colour.RED]})}, inputs={"n": Colour.RED})
+        migrations = to_2(
+            remove_node("n", hand_to={"t": "b", "u": "b"}),
+            map_enum_value("tests.nodes.Colour", {"RED": "BLUE", "BLUE": "RED"}),
+        )
+
+        now = body_of(migrations.apply(seal(tree, PLAIN)).blob, PLAIN)
+
+        for key in ("t", "u"):
+            assert now.channels[key].values == {"a": [Colour.BLUE], "b": Colour.BLUE}
+
+    @pytest.mark.parametrize("kind", ["pregel", "dag"])
+    def test_a_source_that_has_sent_too(self, kind: str) -> None:
+        """Where the node that comes before now has sent something itself, that stands, and the other value is told."""
+        tree = Checkpoint(channels={"n": _channels(kind, "n", source="x")["n"], **_channels(kind, "t", source="n")})
+
+        done = to_2(remove_node("n", hand_to={"t": "m"})).apply(seal(tree, PLAIN))
+
+        before = tree.channels["t"].values
+        assert body_of(done.blob, PLAIN).channels["t"].values == {"m": before["m"], "x": tree.channels["n"].values["x"]}
+        assert done.dropped == [Dropped("value", "n", (), "which waited for node t")]
 
     @pytest.mark.parametrize("kind", ["pregel", "dag"])
     def test_everything_that_names_it(self, kind: str) -> None:

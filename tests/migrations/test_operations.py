@@ -105,6 +105,11 @@ class Money:
         self.note = note
 
 
+class Bag:
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+
 @dataclass(frozen=True)
 class Key:
     qty: Any = 1
@@ -127,6 +132,7 @@ class Cart:
 
 KINDS: list[type[Any]] = [Item, Attrs, Struct, Model, Pair, Plain, Slotted, Failed, Money]
 OLD = MsgpackSerializer(Registry())
+register_codec(Bag, lambda bag: {bag.key: (1,)}, lambda parts: Bag(*parts), name="shop.Bag", registry=OLD.registry)
 for cls in (*KINDS, Extra, Key, Colour, Right, Cart):
     if cls is Money:
         register_codec(
@@ -264,6 +270,7 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "a note of an exception": lambda item: _noted(item),
     "an extra of a model": lambda item: Extra(more=item),
     "what a codec made": lambda item: Money(item),
+    "a key of what a codec made": lambda item: Bag(item),
     "a table": lambda item: [Item(n, item) for n in range(5)],
     "a table in a table": lambda item: [Cart([Item(n, item)]) for n in range(5)],
 }
@@ -283,6 +290,9 @@ def test_every_place_in_a_value(place: str) -> None:
     raw = state_after(make(Key(7)), rename_type(name, "shop.Lock"), rename_field("shop.Lock", "qty", "n"))
 
     serializer = MsgpackSerializer(Registry())
+    register_codec(
+        Bag, lambda bag: {bag.key: (1,)}, lambda parts: Bag(*parts), name="shop.Bag", registry=serializer.registry
+    )
     for cls in (*KINDS, Extra, Cart):
         if cls is Money:
             register_codec(Money, vars, lambda parts: Money(**parts), name="shop.Money", registry=serializer.registry)
