@@ -5,21 +5,25 @@ Each promises what :mod:`blobcp.store` asks for. The library that a store needs 
 
 from __future__ import annotations
 
+from .chunked import ChunkedStore
+from .expiring import ExpiringStore
 from .file import FileStore
 from .map import MapStore
 from .opening import open_store
-from .postgres import PostgresStore
-from .postgres_async import AsyncPostgresStore
+from .postgres import AsyncPostgresStore, PostgresStore
 from .prefixed import PrefixedStore
-from .redis import RedisStore
-from .redis_async import AsyncRedisStore
+from .redis import AsyncRedisStore, RedisStore
 from .retrying import RetryingStore
 from .s3 import S3Store
 from .sqlite import SQLiteStore
+from .tiered import TieredStore
+from .write_behind import WriteBehindStore
 
 __all__ = [
     "AsyncPostgresStore",
     "AsyncRedisStore",
+    "ChunkedStore",
+    "ExpiringStore",
     "FileStore",
     "MapStore",
     "PostgresStore",
@@ -28,5 +32,7 @@ __all__ = [
     "RetryingStore",
     "S3Store",
     "SQLiteStore",
+    "TieredStore",
+    "WriteBehindStore",
     "open_store",
 ]

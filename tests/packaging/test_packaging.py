@@ -16,7 +16,7 @@ SOURCES = ["pyproject.toml", "README.md", "LICENSE", "blobcp", "stores", "migrat
 WHERE = """
 import blobcp, blobcp.errors, blobcp.stores, blobcp.migrations
 from blobcp.stores import FileStore, MapStore
-assert FileStore.__module__ == "blobcp.stores.file"
+assert FileStore.__module__ == "blobcp.stores.file.store"
 for module in (blobcp, blobcp.stores, blobcp.migrations):
     print(module.__file__)
 """

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from blobcp.errors import StoreError
-from blobcp.stores import FileStore, file_io
-from blobcp.stores.names import parts_of
+from blobcp.stores import FileStore
+from blobcp.stores.file import io
+from blobcp.stores.file.names import parts_of
 
 NESTED = "n" * 200
 
@@ -92,8 +93,8 @@ def test_links_are_seen_without_the_systems_help(tmp_path: Path, monkeypatch: py
     store = FileStore(tmp_path / "store")
     (tmp_path / "outside").write_bytes(b"outside")
     (store.folder / "a.blob").symlink_to(tmp_path / "outside")
-    monkeypatch.setattr(file_io, "_READ", file_io._READ & ~os.O_NOFOLLOW)
-    monkeypatch.setattr(file_io, "_NO_FOLLOW", 0)
+    monkeypatch.setattr(io, "_READ", io._READ & ~os.O_NOFOLLOW)
+    monkeypatch.setattr(io, "_NO_FOLLOW", 0)
 
     with pytest.raises(StoreError, match="a symbolic link stands where a blob or a folder of the store belongs"):
         store.get("a")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, StoreError
 from blobcp.stores import FileStore
-from blobcp.stores.file_trailer import MAGIC, NEVER, TRAILER_BYTES, expiry_of, strip, trailer_of
+from blobcp.stores.file.trailer import MAGIC, NEVER, TRAILER_BYTES, expiry_of, strip, trailer_of
 
 NOON = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from blobcp.stores import FileStore
-from blobcp.stores.names import parts_of
+from blobcp.stores.file.names import parts_of
 
 BLOB_BYTES = 1 << 30
 

@@ -17,7 +17,7 @@ from file_rival import SCRIPT
 from blobcp.errors import MissingExtraError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 from blobcp.stores import FileStore
-from blobcp.stores.file_lock import LOCK_FOLDER, STRIPES, locked
+from blobcp.stores.file.lock import LOCK_FOLDER, STRIPES, locked
 
 LONGEST_WAIT = 60
 

@@ -21,7 +21,7 @@ from saver import SCRIPT
 from blobcp.errors import StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 from blobcp.stores import FileStore
-from blobcp.stores.file_lock import LOCK_FOLDER
+from blobcp.stores.file.lock import LOCK_FOLDER
 
 NOBODY = 65534
 

@@ -16,7 +16,7 @@ from file_rival import SCRIPT
 from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, StoreError
 from blobcp.store import CheckPointSwapper
 from blobcp.stores import FileStore
-from blobcp.stores.file_lock import LOCK_FOLDER
+from blobcp.stores.file.lock import LOCK_FOLDER
 
 NESTED = "n" * 300
 

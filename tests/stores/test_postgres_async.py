@@ -14,9 +14,7 @@ from postgres_server import PostgresServer
 
 from blobcp import END, START, Graph, Interrupted, interrupt
 from blobcp.errors import CheckpointConflictError, StoreError
-from blobcp.stores import postgres_calls, postgres_connections
-from blobcp.stores.postgres import PostgresStore
-from blobcp.stores.postgres_async import AsyncPostgresStore
+from blobcp.stores import AsyncPostgresStore, PostgresStore
 
 
 @pytest.fixture
@@ -152,8 +150,8 @@ def test_a_call_that_is_cancelled_leaves_the_store_usable(postgres_dsn: str, dat
 
 def test_waits_have_limits(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full pool and a silent server are errors after a time, and a store that was closed is one at once."""
-    monkeypatch.setattr(postgres_calls, "RESTART", 0.0)
-    monkeypatch.setattr(postgres_connections, "GRACE", 0.1)
+    monkeypatch.setattr("blobcp.stores.postgres.calls.RESTART", 0.0)
+    monkeypatch.setattr("blobcp.stores.postgres.connections.GRACE", 0.1)
 
     async def wait() -> None:
         with proxied(postgres_dsn) as proxy:

@@ -12,8 +12,7 @@ import pytest
 from postgres_proxy import proxied
 
 from blobcp.errors import StoreError, StoreUrlError
-from blobcp.stores import postgres_calls, postgres_connections
-from blobcp.stores.postgres import PostgresStore
+from blobcp.stores import PostgresStore
 
 SECRET = "Pa55-w0rd"
 TABLE = "blobcp_checkpoints"
@@ -192,8 +191,8 @@ def test_a_locked_row_is_not_waited_for_without_end(postgres_dsn: str, database:
 
 def test_a_silent_server_is_not_waited_for_without_end(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no reply comes at all, the client gives up, and says that the outcome is unknown."""
-    monkeypatch.setattr(postgres_connections, "GRACE", 0.1)
-    monkeypatch.setattr(postgres_calls, "RESTART", 0.0)
+    monkeypatch.setattr("blobcp.stores.postgres.connections.GRACE", 0.1)
+    monkeypatch.setattr("blobcp.stores.postgres.calls.RESTART", 0.0)
 
     with proxied(postgres_dsn) as proxy:
 

@@ -15,7 +15,7 @@ from postgres_proxy import proxied
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 from blobcp.stores.postgres import PostgresStore
-from blobcp.stores.postgres_calls import MAX_BLOB_BYTES
+from blobcp.stores.postgres.calls import MAX_BLOB_BYTES
 
 TABLE = "blobcp_checkpoints"
 

@@ -19,7 +19,7 @@ from blobcp import END, START, App, Graph, Interrupted, interrupt
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 from blobcp.stores.redis import RedisStore
-from blobcp.stores.redis_async import AsyncRedisStore
+from blobcp.stores.redis.store_async import AsyncRedisStore
 
 LIMIT = 10.0
 

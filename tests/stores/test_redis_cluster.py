@@ -10,7 +10,7 @@ from redis.cluster import RedisCluster
 
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.stores.redis import RedisStore
-from blobcp.stores.redis_async import AsyncRedisStore
+from blobcp.stores.redis.store_async import AsyncRedisStore
 
 IDS = [f"order-{number:03}" for number in range(200)] + ["a{b}c", "{x}", "b}c{d", "a*"]
 

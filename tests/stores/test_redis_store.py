@@ -16,8 +16,7 @@ from redis_server import RedisServer
 
 from blobcp.errors import CheckpointConflictError, StoreError, StoreUrlError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
-from blobcp.stores import redis_commands
-from blobcp.stores.redis import RedisStore
+from blobcp.stores.redis import RedisStore, commands
 
 
 @pytest.fixture
@@ -158,7 +157,7 @@ def test_writes_over_an_expiring_blob_last(store: RedisStore, raw: redis.Redis, 
 )
 def test_times_are_rounded_up(ttl: timedelta, milliseconds: int) -> None:
     """A time to live that is no whole number of milliseconds becomes longer, never shorter."""
-    command = next(redis_commands.Commands("").set_expiring("a", b"1", ttl).steps)
+    command = next(commands.Commands("").set_expiring("a", b"1", ttl).steps)
 
     assert command[3:] == ("PX", milliseconds)
 
@@ -241,7 +240,7 @@ def test_refuses_another_type(store: RedisStore, raw: redis.Redis, free_prefix: 
 
 def test_refuses_what_is_too_long(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A blob that Redis can't keep is refused before it is sent; one byte less is kept."""
-    monkeypatch.setattr(redis_commands, "MAX_VALUE_BYTES", 141)
+    monkeypatch.setattr(commands, "MAX_VALUE_BYTES", 141)
     store.set("a", bytes(100))
 
     with pytest.raises(StoreError, match="it has 101 bytes, and Redis takes at most 100"):

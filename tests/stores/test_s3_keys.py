@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from blobcp.errors import InvalidCheckpointIdError, StoreError
-from blobcp.stores.s3_keys import MAX_KEY_BYTES, id_of, key_of, keys_start_of
+from blobcp.stores.s3.keys import MAX_KEY_BYTES, id_of, key_of, keys_start_of
 
 # Mostly what has to be quoted and its neighbours, so that quoted and plain text meet in all ways.
 ids = st.text(

@@ -12,8 +12,8 @@ from s3_faults import FaultyProxy, Request, lose_reply, pass_on, refuse
 from blobcp.errors import CheckpointConflictError, StoreError, StoreUrlError
 from blobcp.store import CheckPointSwapper
 from blobcp.stores.s3 import S3Store
-from blobcp.stores.s3_client import ClientOptions
-from blobcp.stores.s3_options import URL_OPTIONS
+from blobcp.stores.s3.client import ClientOptions
+from blobcp.stores.s3.options import URL_OPTIONS
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client

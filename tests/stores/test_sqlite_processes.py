@@ -189,7 +189,7 @@ def test_a_fork_waits_for_calls_of_other_threads(tmp_path: Path) -> None:
 
 def test_a_child_is_refused_where_a_call_was_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a call of another thread outlasts the fork's patience, the child is told so, and the parent goes on."""
-    monkeypatch.setattr("blobcp.stores.sqlite_pool.GRACE", 0.0)
+    monkeypatch.setattr("blobcp.stores.sqlite.pool.GRACE", 0.0)
     store = SQLiteStore(tmp_path / "runs.db", timeout=0.05)
     store.set("a", b"1")
     working, go_on = threading.Event(), threading.Event()

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[SQLiteStore]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What the stores of a test take for the time."""
     clock = Clock()
-    monkeypatch.setattr("blobcp.stores.sqlite_tables.time", clock)
+    monkeypatch.setattr("blobcp.stores.sqlite.tables.time", clock)
     return clock
 
 

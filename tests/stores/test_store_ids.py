@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from blobcp.errors import BlobcpError, InvalidCheckpointIdError
 from blobcp.stores import FileStore, MapStore
-from blobcp.stores.names import id_of, parts_of
+from blobcp.stores.file.names import id_of, parts_of
 
 Store = MapStore | FileStore
 MakeStore = Callable[[Path], Store]

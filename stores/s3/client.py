@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from blobcp.errors import StoreError
 
-from .extras import extra
-from .forking import watch_forks
+from ..extras import extra
+from ..forking import watch_forks
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client

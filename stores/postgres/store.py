@@ -10,14 +10,14 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from .blobs import Blob
-from .postgres_base import PostgresBase
-from .postgres_calls import Answer, Call, Pause, Statement
-from .postgres_errors import Failed, busy
-from .postgres_pool import Idle
+from ..blobs import Blob
+from .base import PostgresBase
+from .calls import Answer, Call, Pause, Statement
+from .errors import Failed, busy
+from .pool import Idle
 
 if TYPE_CHECKING:
-    from .postgres_connections import StoreConnection
+    from .connections import StoreConnection
 
 __all__ = ["PostgresStore"]
 

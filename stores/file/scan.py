@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from pathlib import Path
 
-from .file_errors import explain
-from .file_io import TEMP_PREFIX, TEMP_SUFFIX, open_blob, read_end
-from .file_trailer import has_expired
+from .errors import explain
+from .io import TEMP_PREFIX, TEMP_SUFFIX, open_blob, read_end
 from .names import FOLDER_SUFFIX, id_of
+from .trailer import has_expired
 
 __all__ = ["find_blobs", "purge", "sweep"]
 

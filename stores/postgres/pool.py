@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .postgres_errors import Failed
+from .errors import Failed
 
 if TYPE_CHECKING:
     from psycopg import Error
 
-    from .postgres_connections import AsyncStoreConnection, StoreConnection
+    from .connections import AsyncStoreConnection, StoreConnection
 
 __all__ = ["Idle"]
 

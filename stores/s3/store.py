@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Self
 
 from blobcp.errors import StoreError
 
-from .blobs import Blob, to_bytes
-from .s3_bucket import DELETE_BATCH, Bucket
-from .s3_client import ClientOptions, LazyClient
-from .s3_errors import explain
-from .s3_keys import id_of, key_of, keys_start_of
-from .s3_options import URL_OPTIONS, check_options, place_of, prefix_of
-from .s3_swapping import put, swap
-from .s3_writing import Checksum, Encryption, WriteOptions
-from .urls import options_of
+from ..blobs import Blob, to_bytes
+from ..urls import options_of
+from .bucket import DELETE_BATCH, Bucket
+from .client import ClientOptions, LazyClient
+from .errors import explain
+from .keys import id_of, key_of, keys_start_of
+from .options import URL_OPTIONS, check_options, place_of, prefix_of
+from .swapping import put, swap
+from .writing import Checksum, Encryption, WriteOptions
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client

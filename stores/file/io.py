@@ -13,8 +13,8 @@ from pathlib import Path
 
 from blobcp.errors import StoreError
 
-from .file_errors import refuse_links
-from .file_trailer import TRAILER_BYTES, has_expired
+from .errors import refuse_links
+from .trailer import TRAILER_BYTES, has_expired
 
 __all__ = [
     "TEMP_PREFIX",

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
-from .sqlite_errors import Unusable
-from .sqlite_file import make_file, open_file, wait_while_busy
+from .errors import Unusable
+from .file import make_file, open_file, wait_while_busy
 
 __all__ = ["Pool"]
 

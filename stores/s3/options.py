@@ -8,10 +8,10 @@ from urllib.parse import unquote
 from blobcp.errors import StoreError, StoreUrlError
 from blobcp.store import MAX_ID_BYTES
 
-from .s3_client import ClientOptions
-from .s3_keys import MAX_KEY_BYTES
-from .s3_writing import WriteOptions
-from .urls import Converter, boolean, shown, split
+from ..urls import Converter, boolean, shown, split
+from .client import ClientOptions
+from .keys import MAX_KEY_BYTES
+from .writing import WriteOptions
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client

@@ -13,10 +13,10 @@ from enum import Enum, auto
 
 from blobcp.errors import StoreError
 
-from .conflicts import conflict
-from .s3_bucket import Bucket, Stored
-from .s3_errors import code_of, is_unsettled, status_of
-from .s3_writing import Write
+from ..conflicts import conflict
+from .bucket import Bucket, Stored
+from .errors import code_of, is_unsettled, status_of
+from .writing import Write
 
 __all__ = ["put", "swap"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from blobcp.errors import StoreError, StoreUrlError
 
-from .extras import extra
-from .urls import shown, split
+from ..extras import extra
+from ..urls import shown, split
 
 if TYPE_CHECKING:
     from redis import BlockingConnectionPool

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from blobcp.errors import MissingExtraError, StoreError
 from blobcp.store import check_id
 
-from .blobs import Blob, to_bytes
-from .conflicts import conflict
-from .expiry import seconds_of
-from .file_errors import explain, refuse_links
-from .file_io import flush_folder, open_blob, read_all, version_at, version_of, written
-from .file_lock import FILELOCK, can_lock, locked
-from .file_scan import find_blobs, purge, sweep
-from .file_trailer import strip, trailer_of
-from .file_url import folder_of
+from ..blobs import Blob, to_bytes
+from ..conflicts import conflict
+from ..expiry import seconds_of
+from ..urls import boolean, options_of
+from .errors import explain, refuse_links
+from .io import flush_folder, open_blob, read_all, version_at, version_of, written
+from .lock import FILELOCK, can_lock, locked
 from .names import parts_of
-from .urls import boolean, options_of
+from .scan import find_blobs, purge, sweep
+from .trailer import strip, trailer_of
+from .url import folder_of
 
 __all__ = ["FileStore"]
 

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 from blobcp.errors import StoreError, StoreUrlError
 
-from .redis_clients import AsyncClient, PlainClient, Settings
-from .redis_commands import Commands
-from .urls import shown, split
+from ..urls import shown, split
+from .clients import AsyncClient, PlainClient, Settings
+from .commands import Commands
 
 __all__ = ["RedisBase"]
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from .blobs import Blob
-from .extras import extra
-from .redis_clients import AsyncClient, check_client, name_of, open_async_pool
-from .redis_commands import SCAN_COUNT, Call
-from .redis_errors import explain
-from .redis_opening import RedisBase
+from ..blobs import Blob
+from ..extras import extra
+from .clients import AsyncClient, check_client, name_of, open_async_pool
+from .commands import SCAN_COUNT, Call
+from .errors import explain
+from .opening import RedisBase
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

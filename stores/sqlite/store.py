@@ -17,13 +17,14 @@ from urllib.parse import unquote
 from blobcp.errors import StoreError, StoreUrlError
 from blobcp.store import check_id
 
-from .blobs import Blob, to_bytes
-from .conflicts import conflict
-from .expiry import seconds_of
-from .sqlite_errors import FAILURES, failure
-from .sqlite_file import transaction
-from .sqlite_pool import Pool
-from .sqlite_tables import (
+from ..blobs import Blob, to_bytes
+from ..conflicts import conflict
+from ..expiry import seconds_of
+from ..urls import boolean, options_of, shown, split
+from .errors import FAILURES, failure
+from .file import transaction
+from .pool import Pool
+from .tables import (
     IDS_A_PAGE,
     ROWS_A_PURGE,
     delete_row,
@@ -34,7 +35,6 @@ from .sqlite_tables import (
     put_row,
     shrink,
 )
-from .urls import boolean, options_of, shown, split
 
 __all__ = ["SQLiteStore"]
 

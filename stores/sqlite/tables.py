@@ -7,7 +7,7 @@ import time
 
 from blobcp.store import MAX_ID_BYTES
 
-from .sqlite_errors import Unusable
+from .errors import Unusable
 
 __all__ = [
     "IDS_A_PAGE",

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .s3_client import LazyClient
-from .s3_errors import code_of
-from .s3_writing import WRITE_TOKEN, Target, Write, WriteOptions, write
+from .client import LazyClient
+from .errors import code_of
+from .writing import WRITE_TOKEN, Target, Write, WriteOptions, write
 
 if TYPE_CHECKING:
     from types_boto3_s3.type_defs import (
@@ -88,7 +88,7 @@ class Bucket:
         return None
 
     def write(self, this: Write, *, single_part: bool = False) -> str:
-        """Write an object and return its ETag; see :func:`~blobcp.stores.s3_writing.write`."""
+        """Write an object and return its ETag; see :func:`~blobcp.stores.s3.writing.write`."""
         return write(self._client.get(), self._options, this, single_part=single_part)
 
     def target(self, key: str) -> Target:

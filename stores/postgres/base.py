@@ -7,10 +7,10 @@ from typing import Any, Generic, Self, TypeVar
 
 from blobcp.errors import StoreError
 
-from .extras import extra
-from .postgres_calls import Calls
-from .postgres_sql import statements
-from .urls import Converter, boolean, options_of
+from ..extras import extra
+from ..urls import Converter, boolean, options_of
+from .calls import Calls
+from .sql import statements
 
 __all__ = ["PREFIX", "PostgresBase"]
 
@@ -64,7 +64,7 @@ class PostgresBase(Generic[Place, Pool]):
             "create": create,
         }
         with extra("postgres", name):
-            from .postgres_connections import Server
+            from .connections import Server
         sql = statements(table, schema)
         self._server = Server.at(url, name, timeout, server_timeout=server_timeout)
         self._pools: dict[Place, Pool] = {}

@@ -16,11 +16,11 @@ from typing import TypeAlias, TypeVar
 from blobcp.errors import StoreError
 from blobcp.store import check_id
 
-from .blobs import Blob, to_bytes
-from .conflicts import conflict
-from .expiry import seconds_of
-from .postgres_errors import BUSY, NEVER_RAN, NO_SUCH_STATEMENT, NO_SUCH_TABLE, Failed, explain
-from .postgres_sql import LAYOUT, PAGE, Statements, first_after
+from ..blobs import Blob, to_bytes
+from ..conflicts import conflict
+from ..expiry import seconds_of
+from .errors import BUSY, NEVER_RAN, NO_SUCH_STATEMENT, NO_SUCH_TABLE, Failed, explain
+from .sql import LAYOUT, PAGE, Statements, first_after
 
 __all__ = ["MAX_BLOB_BYTES", "Answer", "Call", "Calls", "Pause", "Statement"]
 

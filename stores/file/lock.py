@@ -16,7 +16,7 @@ from pathlib import Path
 
 from blobcp.errors import StoreError
 
-from .file_errors import explain, refuse_links
+from .errors import explain, refuse_links
 
 __all__ = ["FILELOCK", "LOCK_FOLDER", "can_lock", "locked"]
 

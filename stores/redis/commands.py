@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 from blobcp.errors import InvalidCheckpointIdError, StoreError
 from blobcp.store import check_id
 
-from .blobs import Blob, to_bytes
-from .conflicts import conflict
-from .expiry import seconds_of
+from ..blobs import Blob, to_bytes
+from ..conflicts import conflict
+from ..expiry import seconds_of
 
 __all__ = ["SCAN_COUNT", "Call", "Commands"]
 

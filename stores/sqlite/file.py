@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from .sqlite_errors import Unusable, is_busy
-from .sqlite_tables import create_tables, has_no_tables
+from .errors import Unusable, is_busy
+from .tables import create_tables, has_no_tables
 
 __all__ = ["make_file", "open_file", "transaction", "wait_while_busy"]
 

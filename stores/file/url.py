@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 from blobcp.errors import StoreUrlError
 
-from .urls import shown, split
+from ..urls import shown, split
 
 __all__ = ["folder_of"]
 

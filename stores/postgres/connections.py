@@ -20,7 +20,7 @@ from psycopg.pq.abc import PGconn
 
 from blobcp.errors import StoreUrlError
 
-from .postgres_errors import Failed
+from .errors import Failed
 
 __all__ = ["AsyncStoreConnection", "Server", "StoreConnection"]
 

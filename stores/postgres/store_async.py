@@ -9,14 +9,14 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from .blobs import Blob
-from .postgres_base import PostgresBase
-from .postgres_calls import Answer, Call, Pause, Statement
-from .postgres_errors import Failed, busy
-from .postgres_pool import Idle
+from ..blobs import Blob
+from .base import PostgresBase
+from .calls import Answer, Call, Pause, Statement
+from .errors import Failed, busy
+from .pool import Idle
 
 if TYPE_CHECKING:
-    from .postgres_connections import AsyncStoreConnection
+    from .connections import AsyncStoreConnection
 
 __all__ = ["AsyncPostgresStore"]
 

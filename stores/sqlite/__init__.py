@@ -1,0 +1,7 @@
+"""A store in one SQLite file."""
+
+from __future__ import annotations
+
+from .store import SQLiteStore
+
+__all__ = ["SQLiteStore"]
