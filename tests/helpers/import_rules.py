@@ -33,7 +33,7 @@ BESIDE: dict[str, set[str]] = {
 }
 """Modules that stand beside the layers, and what each may import besides itself; no layer but cli may import them."""
 
-CLI_MAY_IMPORT = {"testing"}
+CLI_MAY_IMPORT = {"testing", "stores", "migrations"}
 
 CORE_LIBRARIES = {"blobcp", "cloudpickle", "msgspec", *sys.stdlib_module_names}
 
