@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from blobcp.checkpoint import Address, AddressSegment, Checkpoint
+from blobcp.checkpoint import Address, AddressSegment, Checkpoint, PregelChannelState
 from blobcp.errors import OptionError
 
 from .arguments import checked_path, node_key
@@ -77,8 +77,8 @@ class _RenameNode(Operation):
     def apply(self, work: Work) -> None:
         tree = work.tree(raw=None)
         graph = _graph_at(tree, self.path)
-        if graph is not None and self.old in graph.channels:
-            if self.new in graph.channels:
+        if graph is not None and self.old in _keys_of(graph):
+            if self.new in _keys_of(graph):
                 raise work.error(
                     f"can't rename node {self.old!r} to {self.new!r}, which {where(self.path)} has already", self.path
                 )
@@ -118,7 +118,7 @@ class _RemoveNode(Operation):
     def apply(self, work: Work) -> None:
         tree = work.tree(raw=None)
         graph = _graph_at(tree, self.path)
-        if graph is not None and self.name in graph.channels:
+        if graph is not None and self.name in _keys_of(graph):
             if self.hand_to:
                 self._hand_on(graph, work)
             self._remove(graph, work)
@@ -133,7 +133,7 @@ class _RemoveNode(Operation):
                 "is not kept",
                 self.path,
             )
-        channel = graph.channels[self.name]
+        channel = graph.channels.get(self.name) or make_like(next(iter(graph.channels.values()), PregelChannelState()))
         for key, source in self.hand_to.items():
             target = graph.channels.setdefault(key, make_like(channel))
             rename_source(target, self.name, source)
@@ -144,10 +144,11 @@ class _RemoveNode(Operation):
         graph.inputs.pop(self.name, None)
 
     def _remove(self, graph: Checkpoint, work: Work) -> None:
-        if has_anything(graph.channels.pop(self.name)):
+        channel = graph.channels.pop(self.name, None)
+        if channel is not None and has_anything(channel):
             work.drop("channel", self.name, self.path)
-        for key, channel in graph.channels.items():
-            if forget(channel, self.name):
+        for key, other in graph.channels.items():
+            if forget(other, self.name):
                 work.drop("value", self.name, self.path, f"which waited for node {key}")
         if self.name in graph.inputs:
             del graph.inputs[self.name]
@@ -171,6 +172,12 @@ class _RemoveNode(Operation):
         for id, record in tree.interrupt_id_to_state.items():
             if id in parents and id not in left:
                 record.is_root_cause = True
+
+
+def _keys_of(graph: Checkpoint) -> set[str]:
+    """Return the keys of the nodes that a stored graph names; one that was not written by this package may lack channels."""
+    lists = (graph.rerun_nodes, graph.before_nodes, graph.after_nodes)
+    return {*graph.channels, *graph.inputs, *graph.sub_graphs, *(key for nodes in lists for key in nodes)}
 
 
 def _graph_at(tree: Checkpoint, path: tuple[str, ...]) -> Checkpoint | None:

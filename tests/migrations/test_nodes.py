@@ -185,6 +185,15 @@ class TestRenamed:
         ]
         assert done.dropped == []
 
+    def test_without_channels(self) -> None:
+        """A record that has no channels, which somebody else has written, names its nodes all the same."""
+        blob = seal(Checkpoint(inputs={"n": 1}, rerun_nodes=["n"]), PLAIN)
+
+        now = body_of(to_2(rename_node("n", "new")).apply(blob).blob, PLAIN)
+        assert now == Checkpoint(inputs={"new": 1}, rerun_nodes=["new"])
+        now = body_of(to_2(remove_node("n", hand_to={"m": "start"})).apply(blob).blob, PLAIN)
+        assert now == Checkpoint(channels={"m": PregelChannelState(values={"start": 1}, triggers=["start"])})
+
     def test_a_taken_name(self) -> None:
         """A node can't be renamed to a key that the graph has already; two can swap by a third."""
         tree = Checkpoint(sub_graphs={"g": Checkpoint(channels={"a": PregelChannelState(), "b": PregelChannelState()})})

@@ -24,6 +24,7 @@ from blobcp import (
     InterruptSignal,
     MsgpackSerializer,
     NodeError,
+    RawValue,
     Registry,
     Serializer,
     UnknownInterruptError,
@@ -43,6 +44,7 @@ from blobcp import (
     serializable,
     use_state,
 )
+from blobcp.migrations import Dropped, Migrations, add_field, migrate_checkpoint_state, remove_node, rename_field
 from blobcp.store import CheckPointDeleter, CheckPointLister, CheckPointStore
 from blobcp.stores import FileStore, MapStore
 
@@ -180,6 +182,27 @@ def look_at(store: CheckPointStore) -> list[Header]:
     if isinstance(store, CheckPointDeleter):
         store.delete("a")
     return [read_header(blob) for blob in blobs if blob is not None]
+
+
+migrations = Migrations(3)
+migrations.add(1, 2, rename_field(Order, "no", "number"), add_field("typing.Order", "total", default_factory=Decimal))
+migrations.add(1, 2, remove_node("old", path=["inner"], hand_to={"next": START}), graph="shop")
+
+
+@migrations.step(2, 3, raw=True, state="typing.Log")
+def shout(log: RawValue) -> None:
+    log.fields["lines"] = [line.upper() for line in log.fields["lines"]]
+
+
+@migrations.step(2, 3, path=("inner",))
+def longer(log: Log) -> Log:
+    return Log([*log.lines, "migrated"])
+
+
+def bring_up(blob: bytes) -> tuple[bytes, list[Dropped]]:
+    Graph(str, str).compile(migrations=migrations)
+    done = migrations.apply(migrate_checkpoint_state(blob, lambda state: (state, False), state_version=2))
+    return done.blob, list(done.dropped)
 
 
 def main() -> None:
