@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from itertools import pairwise
 
 from blobcp.store import CheckPointDeleter, CheckPointLister
@@ -193,12 +194,16 @@ def writes_meanwhile(bench: Bench) -> None:
 def left_half_way(bench: Bench) -> None:
     ids = [*keep_apart(bench, map(bench.id, ("a", "b", "c")))]
     for _ in range(20):
-        expect("the first of a listing", next(iter(bench.lister.list(bench.prefix))), ids[0])
-    listing = bench.lister.list(bench.prefix)
-    next(listing)
-    bench.store.set(ids[0], b"new")
-    all_of(bench, 2, lambda number: bench.store.set(ids[number], b"new"))
-    expect("get in the middle of a listing", bench.get(ids[0]), b"new")
+        expect("the first of a listing", next(_each(bench)), ids[0])
+    with closing(_each(bench)) as listing:
+        next(listing)
+        bench.store.set(ids[0], b"new")
+        all_of(bench, 2, lambda number: bench.store.set(ids[number], b"new"))
+        expect("get in the middle of a listing", bench.get(ids[0]), b"new")
+
+
+def _each(bench: Bench) -> Generator[str, None, None]:
+    yield from bench.lister.list(bench.prefix)
 
 
 def expect_listed(bench: Bench, prefix: str, wanted: list[str]) -> None:

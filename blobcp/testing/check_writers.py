@@ -65,7 +65,7 @@ def own_ids(bench: Bench) -> None:
 def all_of(bench: Bench, count: int, act: Callable[[int], T]) -> list[T]:
     """Call a function in several threads at once; return what they gave, where none of them failed."""
     answers: list[T] = []
-    for answer in together(count, act, bench.options.timeout):
+    for answer in together(count, act, bench.options.patience):
         if isinstance(answer, Failed):
             raise answer
         if isinstance(answer, Exception):

@@ -85,7 +85,7 @@ def check_store(
     timeout: float = 120.0,
     persistent: bool | None = None,
     shared: bool | None = None,
-    only: Collection[str] = (),
+    only: str | Collection[str] = (),
 ) -> Report:
     """Check that a store keeps the promises of :mod:`blobcp.store`; return what it passed, failed and does not offer.
 
@@ -109,7 +109,7 @@ def check_store(
         persistent: ``True`` makes it a failure if what was stored is not there when the store is opened again, ``False``
             leaves reopening out; ``None`` finds out.
         shared: the same for two openings at once, which are to see each other's writes.
-        only: capabilities to check, as the report names them; none for all.
+        only: the capability to check, or several, as the report names them; none for all.
 
     Raises:
         OptionError: an option is too small, or one of ``only`` is no capability.
@@ -133,9 +133,8 @@ def check_store(
         timeout=timeout,
         persistent=persistent,
         shared=shared,
-        only=only,
     )
-    groups = _chosen(only)
+    groups = _chosen([only] if isinstance(only, str) else only)
     if examples and MODEL in groups and find_spec("hypothesis") is None:
         raise MissingExtraError(
             "check_store compares a store with a dict by hypothesis, which is not installed; "
@@ -145,7 +144,7 @@ def check_store(
         raise StoreError(f"check_store opens the store itself; give it a function that does, not {make_store!r}")
     worker = Worker()
     try:
-        medium = worker.call(partial(Medium, make_store, options.timeout), options.timeout)
+        medium = worker.call(partial(Medium, make_store, options.patience), options.timeout)
         report = Report(medium.name, run_groups([*groups, TIDYING], medium, options, worker))
         medium.stop()
         return report

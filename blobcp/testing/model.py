@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from hypothesis import HealthCheck, Phase, reject, settings
+from hypothesis import HealthCheck, Phase, Verbosity, reject, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
@@ -57,6 +57,7 @@ def compare_with_dict(bench: Bench, *, reopening: bool) -> None:
         suppress_health_check=[*HealthCheck],
         report_multiple_bugs=False,
         print_blob=False,
+        verbosity=Verbosity.quiet,
     )
     try:
         # Whatever makes a machine is taken, says its documentation.
@@ -197,5 +198,5 @@ class _Calls(RuleBasedStateMachine):
                 yield
         except Failed as error:
             self.failed = True
-            self.found.add(self.steps[:-1], str(error))
+            self.found.add(self.steps[:-1], str(error).replace(self.bench.prefix + self.root, ""))
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from blobcp.errors import OptionError
@@ -29,7 +28,6 @@ class Options:
     timeout: float = 120.0
     persistent: bool | None = None
     shared: bool | None = None
-    only: Collection[str] = ()
 
     def __post_init__(self) -> None:
         least = {
@@ -47,3 +45,8 @@ class Options:
             value = getattr(self, name)
             if value < bound:
                 raise OptionError(f"{name}={value!r} is too little to check a store with; give at least {bound}")
+
+    @property
+    def patience(self) -> float:
+        """How many seconds a check waits for a part of it, so that it can say which one hangs before it is given up."""
+        return self.timeout * 0.8

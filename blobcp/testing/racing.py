@@ -26,10 +26,10 @@ def race(bench: Bench, checkpoint_id: str, version: str | None, stores: Sequence
     def act(number: int) -> str:
         store = stores[number % len(stores)]
         assert isinstance(store, CheckPointSwapper)
-        return store.set_if(slow, _blob(number), version)
+        return store.set_if(slow_id, _blob(number), None if version is None else slow_version)
 
-    with lingering(checkpoint_id) as slow:
-        answers = together(writers, act, bench.options.timeout)
+    with lingering(checkpoint_id) as slow_id, lingering(version or "") as slow_version:
+        answers = together(writers, act, bench.options.patience)
     for answer in answers:
         if isinstance(answer, Exception) and not isinstance(answer, CheckpointConflictError):
             raise Failed(f"one of {writers} that wrote at once saw {text_of(answer)} instead of a conflict") from answer

@@ -17,8 +17,8 @@ __all__ = ["lingering", "together"]
 T = TypeVar("T")
 
 
-class LingeringId(str):
-    """An id that makes whoever looks something up by it, or encodes it, wait for a moment.
+class LingeringText(str):
+    """An id or a version that makes whoever compares it, looks something up by it or encodes it wait for a moment.
 
     A thread of Python is left to run for 5 ms, in which most stores do all there is to do. So a look at a version and the
     write after it, two steps in a store that keeps blobs in a dict and has no lock, are hardly ever torn apart by chance;
@@ -51,9 +51,9 @@ class LingeringId(str):
 
 
 @contextmanager
-def lingering(checkpoint_id: str) -> Iterator[str]:
-    """Give the id as a :class:`LingeringId` for a while; a store may keep it for longer."""
-    slow = LingeringId(checkpoint_id)
+def lingering(text: str) -> Iterator[str]:
+    """Give an id or a version as a :class:`LingeringText` for a while; a store may keep it for longer."""
+    slow = LingeringText(text)
     try:
         yield slow
     finally:

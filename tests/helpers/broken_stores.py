@@ -20,7 +20,7 @@ from blobcp.store import check_id
 __all__ = ["BROKEN", "Disk", "GoodStore"]
 
 ONE_ID = "of several who write one id at once one's blob is kept, and readers see nothing else"
-RACE = "of several who create one id at once exactly one wins, in each round"
+RACE = "of several who replace what they saw at once exactly one wins, in each round"
 DELETED = "a version from before a delete is refused, also once something else is stored"
 EXPIRED = "what has expired has no version: it can be created, and not replaced"
 NEXT_VERSION = "a version that one opening gave is not given by the next for other bytes"

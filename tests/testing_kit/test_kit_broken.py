@@ -10,7 +10,7 @@ def test_a_good_store_passes_all() -> None:
     """The store that the broken ones are made of fails no check, and offers everything but ``close``."""
     disk = Disk()
 
-    report = check_store(lambda: GoodStore(disk), large=6_000_000, ttl=0.3, persistent=True, shared=True)
+    report = check_store(lambda: GoodStore(disk), large=6_000_000, rounds=20, ttl=0.3, persistent=True, shared=True)
 
     assert report.failures == ()
     assert report.not_offered == 1
@@ -26,6 +26,7 @@ def test_a_broken_store_is_caught(kind: type[GoodStore], capability: str, check:
         lambda: kind(disk),
         only=[capability],
         large=6_000_000,
+        rounds=10,
         ttl=1.5 if kind is ExpiresEarly else 0.3,
         grace=0.5,
         timeout=1 if kind is LocksWhileListing else 60,
