@@ -16,6 +16,7 @@ from blobcp.store import check_id
 from .blobs import Blob, to_bytes
 from .conflicts import conflict
 from .expiry import seconds_of
+from .forking import watch_forks
 from .urls import options_of, shown
 
 __all__ = ["MapStore"]
@@ -47,7 +48,8 @@ class MapStore:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._writes = count(1)
-        self._lock = threading.RLock()
+        self.after_fork()
+        watch_forks(self)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -60,6 +62,10 @@ class MapStore:
         if url.partition(":")[2]:
             raise StoreUrlError(f"a store in memory has no place, so {shown(url)!r} names none; say map:")
         return cls()
+
+    def after_fork(self) -> None:
+        """Start with a free lock; a thread that held it did not come along into this process."""
+        self._lock = threading.RLock()
 
     def get(self, checkpoint_id: str) -> bytes | None:
         """Return the bytes under the id, or ``None`` where there are none.

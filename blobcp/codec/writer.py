@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.msgpack import Ext
 
+from blobcp.codec.kinds import Kind
 from blobcp.codec.paths import step_of_index, step_of_key
 from blobcp.codec.plain import LEAVES as _LEAVES
 from blobcp.codec.plain import all_plain
@@ -249,7 +250,8 @@ class Writer:
         return write
 
 
-_NAMED = frozenset(CODES.values())
+_NAMED = frozenset(CODES.values()) - {CODES[Kind.CODEC]}
+"""What is written as a name and a dict whose keys are names. What a codec makes may be a dict with any keys."""
 _NAME_AND_FIELDS = 2
 _START_OF_PAIR = b"\x92"
 """How MessagePack begins an array of two."""

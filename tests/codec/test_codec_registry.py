@@ -275,6 +275,26 @@ def test_a_codec_makes_any_class_storable(registry: Registry) -> None:
     assert found == [(1,)]
 
 
+@pytest.mark.parametrize(
+    "cells", [{frozenset({1}): 3}, {(1, 2): "a"}, {(1, (2,)): [3]}, {"a": 1}, {None: 1, 2: True}, {}], ids=str
+)
+def test_a_codec_may_make_a_dict_with_any_keys(registry: Registry, cells: dict[Any, Any]) -> None:
+    """What a codec makes is the user's, so a dict of it keeps its keys, also where all of its values are simple."""
+
+    class Grid:
+        def __init__(self, cells: dict[Any, Any]) -> None:
+            self.cells = cells
+
+    register_codec(Grid, lambda grid: grid.cells, Grid, name="grid", registry=registry)
+    serializer = MsgpackSerializer(registry)
+    data = serializer.dumps(Grid(cells))
+    found = serializer.loads(data).cells
+
+    assert found == cells
+    assert [type(key) for key in found] == [type(key) for key in cells]
+    assert serializer.dumps(serializer.loads_raw(data)) == data
+
+
 class Leaf(Enum):
     ON = 1
 

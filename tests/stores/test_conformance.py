@@ -60,14 +60,8 @@ def on(kind: str, wrap: Callable[[CheckPointStore], object]) -> Make:
     """Wrap a store of a kind."""
 
     def make(given: Given, folder: Path) -> Callable[[], object]:
-        open_inside = by_url(kind)(given, folder)
-
-        def opened() -> object:
-            inside = open_inside()
-            assert isinstance(inside, CheckPointStore)
-            return wrap(inside)
-
-        return opened
+        url = SHARED[kind](given, uuid4().hex, folder)
+        return lambda: wrap(open_store(url))
 
     return make
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from forked import run_in_child
 
 from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
@@ -108,6 +109,20 @@ def test_it_does_not_leave_its_process() -> None:
     """A pickle of it would be another store that looks like this one, so there is none."""
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(MapStore())
+
+
+def test_a_fork_in_the_middle_of_a_call_blocks_nobody() -> None:
+    """In the child of a fork the store is free, also where another thread was inside it."""
+    store = MapStore()
+    store.set("a", b"1")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(store._lock.acquire).result(30)
+
+        def look() -> None:
+            assert store.get("a") == b"1"
+
+        assert run_in_child(look) == 0
+        pool.submit(store._lock.release).result(30)
 
 
 def test_one_of_many_conditional_writers_wins() -> None:
