@@ -93,7 +93,7 @@ class _Run:
 
     def _counted(self, lines: Iterable[Line]) -> Iterator[Line]:
         for line in lines:
-            if isinstance(line, Outcome) and line.became != "failed":
+            if isinstance(line, Outcome) and line.is_settled:
                 self._report.add(line)
                 self._report.earlier += 1
             yield line
@@ -128,7 +128,11 @@ class _Run:
                 if self._stop.reason is not None:
                     break
                 batch.samples = self._options.samples - len(self._report.samples)
-                self._flying.append(hands.submit(batch))
+                try:
+                    self._flying.append(hands.submit(batch))
+                except Exception as error:
+                    self._executor_failed(error)
+                    break
         finally:
             while self._flying:
                 self._land(show)
@@ -142,12 +146,7 @@ class _Run:
             self._fail(error)
             return
         except Exception as error:
-            self._fail(
-                MigrationError(
-                    f"the executor failed ({text_of(error)}); blobs that were in hand may be done or not, run the job again"
-                ),
-                error,
-            )
+            self._executor_failed(error)
             return
         for outcome in outcomes:
             if outcome.sample is not None and len(self._report.samples) >= self._options.samples:
@@ -160,8 +159,14 @@ class _Run:
         if self._options.on_progress is not None:
             self._options.on_progress(self._report)
 
-    def _fail(self, error: BlobcpError, cause: Exception | None = None) -> None:
+    def _executor_failed(self, cause: Exception) -> None:
+        error = MigrationError(
+            f"the executor failed ({text_of(cause)}); blobs that were in hand may be done or not, run the job again"
+        )
+        error.__cause__ = cause
+        self._fail(error)
+
+    def _fail(self, error: BlobcpError) -> None:
         self._stop.request("failure")
         if self._error is None:
             self._error = error
-            error.__cause__ = cause or error.__cause__

@@ -45,6 +45,11 @@ class Outcome(msgspec.Struct, kw_only=True, omit_defaults=True, tag="outcome"):
     error: str = ""
     sample: Sample | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether a later run of the job need not look again; what failed or was not there, it tries again."""
+        return self.became not in ("failed", "missing")
+
 
 class Intent(msgspec.Struct, kw_only=True, frozen=True, tag="intent"):
     """A write that is about to be made. Found without an outcome later, it says how to tell whether it was made.

@@ -54,5 +54,5 @@ def _rows(lines: Iterable[Line]) -> Iterator[tuple[str, bytes]]:
     for line in lines:
         if isinstance(line, Intent):
             yield line.id, _encoder.encode(line)
-        elif isinstance(line, Outcome) and line.became != "failed":  # what failed is tried again
+        elif isinstance(line, Outcome) and line.is_settled:
             yield line.id, _DONE

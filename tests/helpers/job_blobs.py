@@ -19,7 +19,9 @@ _SEALED = Envelope()
 
 def blob_of_run(id: str, state: Any, **header: Any) -> bytes:
     """Return the blob of a run that waits, with a state of plain values."""
-    checkpoint = Checkpoint(state=state, channels={"end": PregelChannelState()}, rerun_nodes=["ask"])
+    checkpoint = Checkpoint(
+        state=state, channels={"end": PregelChannelState()}, inputs={"ask": "?"}, rerun_nodes=["ask"]
+    )
     fields = {"checkpoint_id": id, "status": "interrupted", "graph": "orders", **header}
     return _SEALED.seal(Header(**fields), SERIALIZER.dumps(checkpoint))
 
