@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     for name, (metavar, meaning) in NUMBERS.items():
         default = getattr(Options(), name)
         how = f"{meaning} (%(default)s)"
-        parser.add_argument(f"--{name}", type=type(default), default=default, metavar=metavar, help=how)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=type(default), default=default, metavar=metavar, help=how
+        )
     for name, meaning in SWITCHES.items():
         parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=meaning)
     return parser
@@ -63,6 +65,7 @@ NUMBERS = {
     "rounds": ("N", "races of each kind"),
     "large": ("BYTES", "size of the large blob"),
     "many": ("N", "ids that are listed at once"),
+    "id_bytes": ("BYTES", "longest id that the store takes"),
     "examples": ("N", "random runs that are compared with those of a dict; 0 needs no hypothesis"),
     "steps": ("N", "calls of each of them"),
     "ttl": ("SECONDS", "how long an expiring blob lives"),

@@ -78,6 +78,7 @@ def check_store(
     rounds: int = 50,
     large: int = 64 * 1024 * 1024,
     many: int = 1100,
+    id_bytes: int = 512,
     examples: int = 30,
     steps: int = 20,
     ttl: float = 1.2,
@@ -101,6 +102,8 @@ def check_store(
         rounds: how many races there are of each kind.
         large: the size of the large blob, in bytes.
         many: how many ids are listed at once; more than a page of the medium's.
+        id_bytes: the longest id that the store takes, in UTF-8 bytes. 512 is what a store should take; one that puts something
+            before each id may lack the room.
         examples: how many random runs are compared with those of a dict; 0 leaves it out and needs no hypothesis.
         steps: how many calls each of them makes.
         ttl: how long the expiring blobs that are waited for live, in seconds.
@@ -126,6 +129,7 @@ def check_store(
         rounds=rounds,
         large=large,
         many=many,
+        id_bytes=id_bytes,
         examples=examples,
         steps=steps,
         ttl=ttl,

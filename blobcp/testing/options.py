@@ -21,6 +21,7 @@ class Options:
     rounds: int = 50
     large: int = 64 * 1024 * 1024
     many: int = 1100
+    id_bytes: int = 512
     examples: int = 30
     steps: int = 20
     ttl: float = 1.2

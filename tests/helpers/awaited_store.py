@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
-from broken_stores import Disk, GoodStore
+from good_store import Disk, GoodStore
 
 __all__ = ["AwaitedGoodStore"]
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from broken_stores import BROKEN, Disk, ExpiresEarly, GoodStore, LocksWhileListing
+from broken_lists import LocksWhileListing
+from broken_stores import BROKEN
+from broken_times import ExpiresEarly
+from good_store import Disk, GoodStore
 
 from blobcp.testing import check_store
 

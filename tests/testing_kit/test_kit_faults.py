@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from awaited_store import AwaitedGoodStore
-from broken_stores import Disk
+from good_store import Disk
 
 from blobcp.errors import OptionError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointStore, CheckPointSwapper

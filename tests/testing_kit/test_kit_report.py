@@ -166,4 +166,4 @@ def test_command_helps(tmp_path: Path) -> None:
 
     assert done.returncode == 0
     options = [name for name in check_store.__annotations__ if name not in {"make_store", "return"}]
-    assert [name for name in options if f"--{name}" not in done.stdout] == []
+    assert [name for name in options if f"--{name.replace('_', '-')} " not in done.stdout] == []
