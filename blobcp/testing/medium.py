@@ -1,4 +1,4 @@
-"""Where the blobs of a run are: opening the store on it, opening it again, and tidying up."""
+"""Where the blobs of a run are: opening the store on it, opening it again, and closing what was opened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Any
 
 from blobcp.errors import StoreError, text_of
-from blobcp.store import CheckPointDeleter, CheckPointStore
+from blobcp.store import CheckPointStore
 
 from .awaited import AwaitedStore, is_async
 from .failing import NotOffered, doing
@@ -146,10 +146,3 @@ class Medium:
         self.store = self._open()
         found = any(self.store.get(checkpoint_id) is not None for checkpoint_id in probes)
         return Again.LATER if found else Again.EMPTY
-
-    def tidy(self) -> None:
-        """Remove what was written, where the store can delete."""
-        store = self.store
-        if isinstance(store, CheckPointDeleter):
-            for checkpoint_id in self.written:
-                store.delete(checkpoint_id)
