@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from .differing import diff
 from .forking import fork
+from .jobs import copy, migrate, restore
 from .listing import ls
 from .options import examples
 from .output import put
@@ -61,6 +63,12 @@ app.command(
     )
 )(show)
 app.command(epilog=examples("verify file:./checkpoints", "verify s3://bucket/runs orders/ --key-file keys.txt"))(verify)
+app.command(
+    epilog=examples(
+        "diff file:./checkpoints order-17 order-17-again",
+        "diff file:./checkpoints order-17 --other s3://bucket/runs --content",
+    )
+)(diff)
 app.command(epilog=examples("fork file:./checkpoints order-17 order-17-again"))(fork)
 app.command(
     epilog=examples(
@@ -69,4 +77,17 @@ app.command(
         "rm sqlite:///runs.db --prefix test/ --yes",
     )
 )(rm)
+app.command(
+    epilog=examples(
+        "copy file:./checkpoints s3://bucket/runs --workers 16 --journal copy.journal",
+        "copy sqlite:///runs.db postgresql://db/app --status interrupted --dry-run",
+    )
+)(copy)
+app.command(
+    epilog=examples(
+        "migrate file:./checkpoints --with my_app.migrations:migrations --dry-run",
+        "migrate s3://bucket/runs --with my_app.migrations:migrations --workers 16 --journal 2.journal --backup .v1",
+    )
+)(migrate)
+app.command(epilog=examples("restore s3://bucket/runs --backup .v1 --dry-run"))(restore)
 app.command(epilog=examples("check my_package.stores:make_store --only list"))(check)

@@ -9,6 +9,8 @@ from blobcp.checkpoint import Checkpoint
 from blobcp.checkpointer import Checkpointer
 from blobcp.codec import Envelope, Header, MsgpackSerializer
 
+from .raw import shown_bytes
+
 __all__ = ["Content", "Pending", "content_of"]
 
 _SERIALIZER = MsgpackSerializer()
@@ -64,6 +66,6 @@ def content_of(blob: bytes, checkpoint_id: str, envelope: Envelope) -> Content:
         return Content(header, unopened="the run is finished, and only its header is kept")
     if header.serializer != _SERIALIZER.name:
         kind = "a pickle" if header.serializer == "pickle" else f"of the serializer {header.serializer!r}"
-        return Content(header, unopened=f"the content is {kind}, {len(body)} bytes, and is not opened here")
+        return Content(header, unopened=f"the content is {kind}, {shown_bytes(bytes(body))}, and is not opened here")
     checkpoint = Checkpointer(_SERIALIZER, envelope).restore(checkpoint_id, bytes(body), raw=True)
     return Content(header, checkpoint)

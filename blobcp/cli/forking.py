@@ -30,7 +30,7 @@ def fork(
     force: Annotated[bool, typer.Option("--force", help="Replace what is stored under DST.")] = False,
     key_file: KeyFile = None,
 ) -> None:
-    """Copy a run under a new id, to go on from there twice.
+    """Copy a run under a new id.
 
     The fork names what it was copied from as its parent and is a run of its own, as if a program had forked it. It is sealed as
     the original is, with the same keys. The original is not changed.

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from threading import local
 
-from blobcp.codec import Envelope, KeyRing
+from blobcp.codec import Envelope, Header, KeyRing
 from blobcp.codec.compression import Compression
-from blobcp.codec.frame import ENCRYPTED, SIGNED, ZLIB, ZSTD, split_frame
+from blobcp.codec.frame import ENCRYPTED, SIGNED, ZLIB, ZSTD, Blob, split_frame
 from blobcp.codec.header import seal_of
 from blobcp.errors import OptionError
 
-__all__ = ["VARIABLE", "Keys", "read_keys"]
+__all__ = ["VARIABLE", "Keys", "SealedAsFound", "read_keys"]
 
 VARIABLE = "BLOBCP_KEYS"
 _ANY_SIZE = 1 << 62
@@ -38,7 +39,7 @@ class Keys:
     def __bool__(self) -> bool:
         return bool(self._secrets)
 
-    def envelope_of(self, blob: bytes) -> Envelope:
+    def envelope_of(self, blob: Blob) -> Envelope:
         """Return the envelope that seals as a whole blob is sealed: with its keys and its compression."""
         frame = split_frame(blob, max_header_bytes=_ANY_SIZE, max_body_bytes=_ANY_SIZE)
         seal = seal_of(frame)
@@ -58,10 +59,43 @@ class Keys:
     ) -> Envelope:
         return Envelope(
             compression=compression,
-            keys=KeyRing(self._secrets, current=encrypts) if encrypts and self._can_encrypt else None,
-            sign=KeyRing(self._secrets, current=signs) if signs else None,
+            keys=KeyRing(self._secrets, current=encrypts) if encrypts is not None and self._can_encrypt else None,
+            sign=KeyRing(self._secrets, current=signs) if signs is not None else None,
             accept_plain=accept_plain,
         )
+
+
+class SealedAsFound(Envelope):
+    """Opens blobs of any kind, and seals each one as the one that the same thread has opened under its id.
+
+    For work that opens a blob, changes it and seals it, one after the other, whichever way the store's programs seal.
+
+    Args:
+        keys: the keys.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        super().__init__()
+        self._given = keys
+        self._opened = local()
+
+    def open(self, blob: Blob, *, checkpoint_id: str) -> tuple[Header, memoryview]:
+        """Open a blob, and remember how it is sealed."""
+        header, body = self._given.envelope.open(blob, checkpoint_id=checkpoint_id)
+        self._opened.last = checkpoint_id, self._given.envelope_of(blob)
+        return header, body
+
+    def seal(self, header: Header, body: Blob) -> bytes:
+        """Seal a body as the blob was sealed that it comes from."""
+        checkpoint_id, envelope = self._opened.last
+        if checkpoint_id != header.checkpoint_id:
+            raise OptionError(f"{header.checkpoint_id!r} was not opened before, so how it is to be sealed is not known")
+        sealed: bytes = envelope.seal(header, body)
+        return sealed
+
+    def read_header(self, blob: Blob, *, checkpoint_id: str | None = None) -> Header:
+        """Return the header of a blob."""
+        return self._given.envelope.read_header(blob, checkpoint_id=checkpoint_id)
 
 
 def read_keys(path: Path | None) -> Keys:

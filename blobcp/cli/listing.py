@@ -45,9 +45,9 @@ def ls(
     workers: Workers = 8,
     key_file: KeyFile = None,
 ) -> None:
-    """List what is in a store, by the headers; no content is decoded and no key is needed.
+    """List what is in a store.
 
-    A table on a terminal; else a line for each blob, its columns apart by tabs: id, graph, status, step, state version,
+    Only headers are read: no content is decoded, and no key is needed. A table on a terminal; else a line for each blob, its columns apart by tabs: id, graph, status, step, state version,
     pending interrupts, time, size in bytes. With --json an object on each line. A blob that can't be read has a row that says so.
     """
     selection = Selection(status=status or (), graph=graph or (), older=older, newer=newer)

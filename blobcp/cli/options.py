@@ -14,11 +14,13 @@ from .texts import duration
 
 __all__ = [
     "AsJson",
+    "DryRun",
     "Graphs",
     "Id",
     "KeyFile",
     "Newer",
     "Older",
+    "OnlyPrefix",
     "Prefix",
     "StatusName",
     "Statuses",
@@ -52,6 +54,8 @@ def _duration(text: str | timedelta) -> timedelta:
 Url = Annotated[str, typer.Argument(metavar="URL", help="The store, such as file:./dir.", show_default=False)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The checkpoint id.", show_default=False)]
 Prefix = Annotated[str, typer.Argument(metavar="PREFIX", help="Only ids that begin with this.", show_default=False)]
+OnlyPrefix = Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Only ids that begin with this.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Statuses = Annotated[list[StatusName] | None, typer.Option("--status", help="Only runs of this status; repeatable.")]
 Graphs = Annotated[
     list[str] | None, typer.Option("--graph", metavar="NAME", help="Only runs of this graph; repeatable.")

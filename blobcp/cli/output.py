@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from blobcp.errors import OptionError
 
 __all__ = ["PipeClosed", "flush", "for_people", "put", "put_json", "say"]
 
@@ -22,12 +26,11 @@ def put(line: str) -> None:
 
     Raises:
         PipeClosed: nobody reads it.
+        OptionError: it can't be written, as on a full disk.
     """
     encoding = sys.stdout.encoding or "utf-8"
-    try:
+    with _writing():
         sys.stdout.write(f"{line.encode(encoding, 'backslashreplace').decode(encoding)}\n")
-    except BrokenPipeError:
-        raise PipeClosed from None
 
 
 def put_json(value: object, *, indent: int | None = None) -> None:
@@ -50,13 +53,21 @@ def flush() -> None:
     Raises:
         PipeClosed: nobody reads it.
     """
-    try:
+    with _writing():
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise PipeClosed from None
 
 
 def say(line: str) -> None:
     """Write a line for whoever sits there."""
     encoding = sys.stderr.encoding or "utf-8"
     print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise PipeClosed from None
+    except OSError as error:
+        raise OptionError(f"the output can't be written: {error}") from error

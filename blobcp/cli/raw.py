@@ -14,7 +14,7 @@ import msgspec
 from blobcp.checkpoint import Address
 from blobcp.codec import RawValue
 
-__all__ = ["Taken", "pairs_of", "take"]
+__all__ = ["Taken", "compact", "pairs_of", "shown_bytes", "take"]
 
 _MAPPINGS = (dict, Counter, OrderedDict)
 _SEQUENCES = (list, tuple, deque)
@@ -56,14 +56,17 @@ def pairs_of(value: RawValue) -> list[tuple[Any, Any]]:
 
 def _step_of(key: Any) -> str:
     """Return the step to what is under a key: ``.name``, or ``[3]``, also for keys without their class."""
-    return f".{key}" if type(key) is str and key.isidentifier() else f"[{_compact(key)}]"
+    return f".{key}" if type(key) is str and key.isidentifier() else f"[{compact(key)}]"
 
 
 def _set_fields(struct: msgspec.Struct) -> list[tuple[str, Any]]:
     """Return the fields of a part of a checkpoint that say something."""
-    fields = msgspec.structs.fields(struct)
-    named = [(field.name, getattr(struct, field.name)) for field in fields]
-    return [(f".{name}", value) for name, value in named if not _says_nothing(value)]
+    found = ((field, getattr(struct, field.name)) for field in msgspec.structs.fields(struct))
+    return [
+        (f".{field.name}", value)
+        for field, value in found
+        if not (value is None if field.default is None else _says_nothing(value))
+    ]
 
 
 def _says_nothing(value: Any) -> bool:
@@ -72,13 +75,13 @@ def _says_nothing(value: Any) -> bool:
 
 def _take_raw(value: RawValue) -> Taken:
     if value.kind == "pickle":
-        return Taken(f"pickle of {_digest(bytes(value.parts[0]))}, not opened")
+        return Taken(f"pickle of {shown_bytes(bytes(value.parts[0]))}, not opened")
     if value.kind in {"set", "frozenset"}:
-        return Taken(value.kind, [(f"{{{_compact(member)}}}", member) for member in value.parts])
+        return Taken(value.kind, [(f"{{{compact(member)}}}", member) for member in value.parts])
     if value.kind == "defaultdict":
         return Taken(f"defaultdict of {value.parts[1]}", [(_step_of(key), item) for key, item in pairs_of(value)])
     if value.kind == "enum":
-        return Taken(f"{value.name} {_compact(value.parts[0])}")
+        return Taken(f"{value.name} {compact(value.parts[0])}")
     fields = [(_step_of(name), item) for name, item in value.fields.items()]
     rest = value.parts[1:] if value.parts and type(value.parts[0]) is dict else value.parts
     return Taken(value.name, [*fields, *_rest(rest)])
@@ -95,9 +98,9 @@ def _text_of(value: Any) -> str:
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, bytes | bytearray) and len(value) > _MOST_BYTES:
-        return f"{type(value).__name__} of {_digest(value)}"
+        return f"{type(value).__name__} of {shown_bytes(value)}"
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
-        return f"{type(value).__name__} {value.dtype} {tuple(value.shape)} of {_digest(value.tobytes())}"
+        return f"{type(value).__name__} {value.dtype} {tuple(value.shape)} of {shown_bytes(value.tobytes())}"
     return _of_any_length(value)
 
 
@@ -108,13 +111,15 @@ def _of_any_length(value: Any) -> str:
         return hex(value) if type(value) is int else object.__repr__(value)
 
 
-def _digest(data: bytes | bytearray) -> str:
+def shown_bytes(data: bytes | bytearray) -> str:
+    """Return the length of bytes and what tells them from others."""
     return f"{len(data)} bytes ({blake2b(data, digest_size=8).hexdigest()})"
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
     """Return a value on one line, with all that tells it from others."""
     text, inside = take(value)
     if inside is None:
         return text
-    return f"{text}({', '.join(f'{step}={_compact(item)}' for step, item in inside)})"
+    named = (f"{step.removeprefix('.')}={compact(item)}" for step, item in inside)
+    return f"{text}({', '.join(named)})"

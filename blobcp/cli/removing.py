@@ -15,7 +15,7 @@ from blobcp.store import CheckPointStore
 
 from .keys import read_keys
 from .opening import deleter, lister, opened
-from .options import AsJson, Graphs, KeyFile, Newer, Older, Statuses, Url, Workers
+from .options import AsJson, DryRun, Graphs, KeyFile, Newer, Older, OnlyPrefix, Statuses, Url, Workers
 from .output import put, put_json, say
 from .reading import blob_at, each, look
 from .selection import Selection
@@ -31,20 +31,20 @@ def rm(
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID...", help="What is removed.", show_default=False)
     ] = None,
-    prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="All ids that begin with this.")] = "",
+    prefix: OnlyPrefix = "",
     status: Statuses = None,
     graph: Graphs = None,
     older: Older = None,
     newer: Newer = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
+    dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json: AsJson = False,
     workers: Workers = 8,
     key_file: KeyFile = None,
 ) -> None:
-    """Remove blobs: those of the ids given, or those that all the options select. It asks before, and prints the ids.
+    """Remove blobs from a store.
 
-    A run that moves on after it was selected by its header is looked at again, and stays where it is not among them any more.
+    Those of the ids given, or those that all the options select. It asks before, and prints the ids. A run that moves on after it was selected by its header is looked at again, and stays where it is not among them any more.
     """
     selection = Selection(status=status or (), graph=graph or (), older=older, newer=newer)
     if bool(ids) == bool(prefix or selection):
@@ -58,7 +58,9 @@ def rm(
         if not chosen:
             say("nothing is selected")
             return
-        if not dry_run and not yes:
+        if dry_run:
+            say(f"{len(chosen)} would be removed")
+        elif not yes:
             _ask(chosen)
         for id in chosen:
             if not dry_run:

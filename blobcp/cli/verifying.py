@@ -43,9 +43,9 @@ def verify(
     workers: Workers = 8,
     key_file: KeyFile = None,
 ) -> None:
-    """Verify every blob of a store: digest, header, id, and that its content can be decoded; print those that fail.
+    """Verify every blob of a store.
 
-    Content that is pickled, or sealed with keys that were not given, is counted as not opened. With --json an object on each
+    The digest, the header, the id, and that the content can be decoded. Those that fail are printed. Content that is pickled, or sealed with keys that were not given, is counted as not opened. With --json an object on each
     line. The exit status is 1 if a blob failed.
     """
     keys = read_keys(key_file)
@@ -124,9 +124,9 @@ def check(
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long one check may take.")] = 120.0,
     json: AsJson = False,
 ) -> None:
-    """Check a store of your own by the conformance kit, which all stores of blobcp pass.
+    """Check a store of your own.
 
-    python -m blobcp.testing is the same with more options. The exit status is 1 if a check failed.
+    This is the conformance kit, which all stores of blobcp pass. python -m blobcp.testing is the same with more options. The exit status is 1 if a check failed.
     """
     opens = found(make_store)
     if not callable(opens):
