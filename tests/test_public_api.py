@@ -12,9 +12,11 @@ import pytest
 
 import blobcp
 import blobcp.errors
+import blobcp.migrations
 import blobcp.stores
+import blobcp.testing
 
-PUBLIC = [blobcp, blobcp.stores]
+PUBLIC = [blobcp, blobcp.migrations, blobcp.stores, blobcp.testing]
 CONSTANTS = {"END", "NO_DATA", "START"}
 """Public values that can't carry a docstring of their own; they have one in the source, below the assignment."""
 

@@ -39,6 +39,10 @@ class Built(NamedTuple):
 
     make: Make
     powers: set[type] = ALL
+    id_bytes: int = 512
+    """How long ids may be; a prefix takes its bytes from that."""
+    shared: bool | None = None
+    """``False`` where its page says that two openings do not see each other's writes at once."""
 
 
 def by_url(kind: str) -> Make:
@@ -90,19 +94,23 @@ STORES: dict[str, Built] = {
 }
 
 PILES: dict[str, Built] = {
-    "prefixed file": Built(on_file(lambda store: PrefixedStore(store, "tenant/7/"))),
+    "prefixed file": Built(on_file(lambda store: PrefixedStore(store, "tenant/7/")), id_bytes=503),
     "expiring file": Built(on_file(lambda store: ExpiringStore(store, DAY))),
     "chunked file": Built(on_file(lambda store: ChunkedStore(store, 100_000))),
-    "written behind to a file": Built(on_file(WriteBehindStore)),
-    "map before file": Built(on_file(lambda store: TieredStore(MapStore(), store))),
+    "written behind to a file": Built(on_file(WriteBehindStore), shared=False),
+    "map before file": Built(
+        on_file(lambda store: TieredStore(MapStore(), store)), ALL - {CheckPointExpirer}, shared=False
+    ),
     "retried file": Built(on_file(RetryingStore)),
     "prefixed, chunked, retried sqlite": Built(
-        on("sqlite", lambda store: PrefixedStore(ChunkedStore(RetryingStore(store), 100_000), "a/"))
+        on("sqlite", lambda store: PrefixedStore(ChunkedStore(RetryingStore(store), 100_000), "a/")), id_bytes=510
     ),
     "expiring, prefixed s3": Built(
-        on("s3", lambda store: ExpiringStore(PrefixedStore(store, "a/"), DAY)), ALL - {CheckPointExpirer}
+        on("s3", lambda store: ExpiringStore(PrefixedStore(store, "a/"), DAY)), ALL - {CheckPointExpirer}, id_bytes=510
     ),
-    "prefixed, retried postgres": Built(on("postgres", lambda store: PrefixedStore(RetryingStore(store), "a/"))),
+    "prefixed, retried postgres": Built(
+        on("postgres", lambda store: PrefixedStore(RetryingStore(store), "a/")), id_bytes=510
+    ),
     "chunked redis": Built(on("redis", lambda store: ChunkedStore(store, 1_000_000))),
 }
 
@@ -122,9 +130,10 @@ def make_store(built: Built, request: pytest.FixtureRequest, tmp_path: Path) -> 
 
 
 @every
-def test_passes_the_kit(make_store: Callable[[], object]) -> None:
+def test_passes_the_kit(built: Built, make_store: Callable[[], object]) -> None:
     """No check fails; the sizes are those for every day, `make soak` has the full ones."""
-    report = check_store(make_store, rounds=5, large=3_000_000, examples=5, writers=8, many=1001)
+    small = {"rounds": 5, "large": 3_000_000, "examples": 5, "writers": 8, "many": 1001}
+    report = check_store(make_store, id_bytes=built.id_bytes, shared=built.shared, **small)
 
     assert report.failed == 0, report
     assert report.passed > 40
@@ -133,9 +142,9 @@ def test_passes_the_kit(make_store: Callable[[], object]) -> None:
 @every
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_passes_the_whole_kit(make_store: Callable[[], object]) -> None:
+def test_passes_the_whole_kit(built: Built, make_store: Callable[[], object]) -> None:
     """No check fails with 64 MB blobs, and exactly one of 16 wins each of 50 races."""
-    report = check_store(make_store)
+    report = check_store(make_store, id_bytes=built.id_bytes, shared=built.shared)
 
     assert report.failed == 0, report
 
