@@ -60,7 +60,7 @@ class StoreJournal:
     """
 
     def __init__(self, store: CheckPointStore, key: str, clock: Callable[[], float] = time.monotonic) -> None:
-        check_id(_slot(key, 0))
+        check_id(_slot(check_id(key), 0))
         self.store = store
         self.key = key
         self.note = _StoreNote(store, key)

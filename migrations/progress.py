@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Literal
 
 from blobcp.errors import MissingExtraError
@@ -29,18 +28,12 @@ def showing(asked: bool | Literal["auto"], kind: str, total: int | None) -> Iter
     Raises:
         MissingExtraError: it is asked for and rich is not installed.
     """
-    if asked == "auto":
-        asked = sys.stderr.isatty() and find_spec("rich") is not None
-    if not asked:
-        yield lambda report: None
+    if not asked or (asked == "auto" and not sys.stderr.isatty()) or not _has_rich(asked):
+        yield _nothing
         return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            "progress=True needs rich, which is not installed; pip install 'blobcp[cli]'"
-        ) from error
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (
         TextColumn(kind),
         BarColumn(),
@@ -61,3 +54,19 @@ def showing(asked: bool | Literal["auto"], kind: str, total: int | None) -> Iter
             progress.update(task, completed=report.looked_at, counts=counts)
 
         yield show
+
+
+def _nothing(report: JobReport) -> None:
+    pass
+
+
+def _has_rich(asked: bool | Literal["auto"]) -> bool:
+    try:
+        import rich.progress  # noqa: F401 - to see whether it is there
+    except ModuleNotFoundError as error:
+        if asked == "auto":
+            return False
+        raise MissingExtraError(
+            "progress=True needs rich, which is not installed; pip install 'blobcp[cli]'"
+        ) from error
+    return True
