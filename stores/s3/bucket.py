@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..extras import extra
 from .client import LazyClient
 from .errors import code_of
 from .writing import WRITE_TOKEN, Target, Write, WriteOptions, write
@@ -69,8 +70,9 @@ class Bucket:
         A reply that breaks off, or whose checksum is wrong, is asked for again: botocore repeats only what fails before
         the reply begins.
         """
-        from botocore.exceptions import BotoCoreError
-        from urllib3.exceptions import HTTPError
+        with extra("s3", "S3Store"):
+            from botocore.exceptions import BotoCoreError
+            from urllib3.exceptions import HTTPError
 
         for attempt in range(1, self.attempts + 1):
             reply = self._ask(key)

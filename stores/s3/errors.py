@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from blobcp.errors import BlobcpError, StoreError, text_of
+
+if TYPE_CHECKING:
+    from botocore.exceptions import _ClientErrorResponseTypeDef
 
 __all__ = ["code_of", "explain", "is_unsettled", "status_of"]
 
@@ -96,7 +100,8 @@ _ADVICE = {
 }
 """By error code of S3, class of botocore's exception, or HTTP status."""
 
-_UNSETTLED = frozenset({"HTTPClientError", "NoSuchUpload", "RequestTimeout"})
+# A ConnectionError as well: it is the last of several attempts that found nobody, the first one may have got through.
+_UNSETTLED = frozenset({"HTTPClientError", "ConnectionError", "NoSuchUpload", "RequestTimeout"})
 
 
 @contextmanager
@@ -121,21 +126,19 @@ def explain(doing: str, *, writes: bool = False) -> Iterator[None]:
 
 def code_of(error: Exception) -> str:
     """Return the code that S3 gave, or the class of an error that did not come from S3."""
-    from botocore.exceptions import ClientError
-
-    return error.response["Error"].get("Code", "") if isinstance(error, ClientError) else type(error).__name__
+    reply = _reply_of(error)
+    return type(error).__name__ if reply is None else reply.get("Error", {}).get("Code", "")
 
 
 def status_of(error: Exception) -> int:
     """Return the HTTP status that S3 gave, or 0."""
-    from botocore.exceptions import ClientError
-
-    return error.response["ResponseMetadata"].get("HTTPStatusCode", 0) if isinstance(error, ClientError) else 0
+    return (_reply_of(error) or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
 
 
 def is_unsettled(error: Exception) -> bool:
-    """Return whether a request that failed so may have been carried out all the same."""
-    return status_of(error) >= 500 or not _UNSETTLED.isdisjoint(_names(error))
+    """Return whether a request that failed so, or an attempt before it, may have been carried out all the same."""
+    retries = (_reply_of(error) or {}).get("ResponseMetadata", {}).get("RetryAttempts", 0)
+    return retries > 0 or status_of(error) >= 500 or not _UNSETTLED.isdisjoint(_names(error))
 
 
 def _names(error: Exception) -> list[str]:
@@ -143,12 +146,19 @@ def _names(error: Exception) -> list[str]:
 
 
 def _reason(error: Exception) -> str:
-    from botocore.exceptions import ClientError
+    reply = _reply_of(error)
+    if reply is None:
+        return text_of(error)
+    said = reply.get("Error", {})
+    return f"{said.get('Code', 'an error without a code')}: {said.get('Message', 'no more is said')}"
 
-    if isinstance(error, ClientError):
-        said = error.response["Error"]
-        return f"{said.get('Code', 'an error without a code')}: {said.get('Message', 'no more is said')}"
-    return text_of(error)
+
+def _reply_of(error: Exception) -> _ClientErrorResponseTypeDef | None:
+    try:
+        from botocore.exceptions import ClientError
+    except ImportError:  # then it is not botocore's, but about botocore
+        return None
+    return error.response if isinstance(error, ClientError) else None
 
 
 def _advice(error: Exception) -> str:

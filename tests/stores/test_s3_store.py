@@ -234,3 +234,21 @@ def test_making_a_store_imports_no_boto3() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
 
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["get('a')", "set('a', b'')", "delete('a')", "delete_many(['a'])", "get_versioned('a')", "set_if('a', b'', None)"],
+)
+def test_without_boto3(call: str) -> None:
+    """Where the extra is not installed, every call says what to install."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('boto3', 'boto3.session', 'botocore', 'botocore.exceptions')))\n"
+        "from blobcp.errors import MissingExtraError; from blobcp.stores.s3 import S3Store\n"
+        f"try: S3Store('b').{call}\n"
+        "except MissingExtraError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.startswith("S3Store needs boto")
+    assert done.stdout.endswith("pip install 'blobcp[s3]'\n")
