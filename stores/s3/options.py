@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -128,10 +129,9 @@ def check_options(
         "multipart_threshold is not below zero": options.multipart_threshold >= 0,
         "attempts is at least 1": client_options.attempts >= 1,
         "pool_size is at least 1": client_options.pool_size >= 1,
-        "connect_timeout and read_timeout are above zero": min(
-            client_options.connect_timeout, client_options.read_timeout
-        )
-        > 0,
+        "connect_timeout and read_timeout are above zero and end": all(
+            0 < seconds < math.inf for seconds in (client_options.connect_timeout, client_options.read_timeout)
+        ),
         "retry_wait is not below zero": retry_wait >= 0,
         "client is given, or the options endpoint_url, region and profile, not both": client is None
         or not (client_options.endpoint_url or client_options.region or client_options.profile),

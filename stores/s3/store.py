@@ -58,7 +58,7 @@ class S3Store:
         expected_bucket_owner: the account id of the bucket's owner; calls fail if it is another.
         checksum: ``CRC32``, ``SHA256`` or ``CRC32C`` (needs ``botocore[crt]``), sent with each save, checked by the server
             and on each load; ``None`` for servers that know none of them.
-        multipart_threshold: bytes from which on a blob is sent in parts.
+        multipart_threshold: the most bytes that are sent in one PUT; a blob of more is sent in parts.
         part_size: bytes of a part; at least 5 MiB.
 
     Raises:

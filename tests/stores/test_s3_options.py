@@ -235,7 +235,9 @@ def test_urls_that_are_refused(url: str, said: str) -> None:
         ("multipart_threshold=-1", "multipart_threshold is not below zero"),
         ("attempts=0", "attempts is at least 1"),
         ("pool_size=0", "pool_size is at least 1"),
-        ("read_timeout=0", "connect_timeout and read_timeout are above zero"),
+        ("read_timeout=0", "connect_timeout and read_timeout are above zero and end"),
+        ("read_timeout=nan", "connect_timeout and read_timeout are above zero and end"),
+        ("connect_timeout=inf", "connect_timeout and read_timeout are above zero and end"),
         ("retry_wait=-1", "retry_wait is not below zero"),
     ],
 )
