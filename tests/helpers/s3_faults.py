@@ -100,11 +100,13 @@ class FaultyProxy:
         url: its own.
         seen: the requests that came, in order.
         ended: set when the proxy goes.
+        stop: listen no more.
     """
 
-    def __init__(self, server: str, port: int) -> None:
+    def __init__(self, server: str, port: int, stop: Callable[[], None]) -> None:
         self.server = server
         self.url = f"http://127.0.0.1:{port}"
+        self.stop = stop
         self.seen: list[Request] = []
         self.ended = threading.Event()
         self._faults: dict[str, Iterator[Fault]] = {}
@@ -195,16 +197,20 @@ def faulty(server: str) -> Iterator[FaultyProxy]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
+    def stop() -> None:
+        listener.shutdown()
+        listener.socket.close()
+
     for method in ("GET", "PUT", "POST", "DELETE", "HEAD"):
         setattr(Handler, f"do_{method}", Handler.handle_any)
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    proxy = FaultyProxy(server, listener.server_port)
+    proxy = FaultyProxy(server, listener.server_port, stop)
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield proxy
     finally:
         proxy.ended.set()
-        listener.shutdown()
+        stop()
         listener.server_close()
         thread.join(LIMIT)

@@ -5,7 +5,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import pytest
-from s3_faults import Fault, FaultyProxy, cut_off, lose_reply, pass_on, refuse, stay_silent, tamper, wait_for
+from s3_faults import Fault, FaultyProxy, cut_off, faulty, lose_reply, pass_on, refuse, stay_silent, tamper, wait_for
 
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.stores.s3 import S3Store
@@ -114,9 +114,8 @@ def test_a_silent_server_is_not_waited_for_for_ever(s3_bucket: str, s3_proxy: Fa
         assert s3_proxy.methods() == ["GET", "GET", "PUT", "PUT"]
 
 
-def test_nobody_listens(s3_proxy: FaultyProxy) -> None:
+def test_nobody_listens() -> None:
     """An endpoint that can't be reached is named, and nothing is taken for absent."""
-    s3_proxy.spoil("GET", repeat(refuse(500, "")))
     with S3Store("bucket", endpoint_url="http://127.0.0.1:9", retry_wait=0) as store:
         message = failing(lambda: store.get("a"))
         assert 'Could not connect to the endpoint URL: "http://127.0.0.1:9/bucket/a"; check endpoint_url' in message
@@ -248,6 +247,31 @@ def test_a_write_whose_outcome_stays_unknown(s3_store: S3Store, s3_proxy: Faulty
         s3_store.set_if("a", TEN, None)
     assert caught.value.__cause__ is not None
     assert "what is stored could not be looked at either" in caught.value.__cause__.__notes__[0]
+
+
+def test_a_lost_reply_before_a_refusal(s3_store: S3Store, s3_proxy: FaultyProxy) -> None:
+    """F27: where the repeat of a write fails for another reason, the first one is looked for, or said to be possible."""
+    s3_proxy.spoil("PUT", [lose_reply(), refuse(403, "AccessDenied")])
+
+    version = s3_store.set_if("a", TEN, None)
+
+    assert s3_store.get_versioned("a") == (TEN, version)
+    s3_proxy.spoil("PUT", [lose_reply(), refuse(403, "AccessDenied")])
+    assert failing(lambda: s3_store.set("b", TEN)).endswith("; it may have been done all the same, so read it again first")
+    assert s3_store.get("b") == TEN
+    s3_proxy.spoil("PUT", [refuse(403, "AccessDenied")])
+    assert "may have been done" not in failing(lambda: s3_store.set("c", TEN))
+
+
+def test_a_server_that_goes_after_a_lost_reply(s3_bucket: str, s3_endpoint: str) -> None:
+    """F27: where a server stores a write, dies, and is not back for the repeats, the error says that it may be done."""
+    with faulty(s3_endpoint) as proxy, S3Store(s3_bucket, endpoint_url=proxy.url, attempts=2) as store:
+        proxy.spoil("PUT", [lose_reply(proxy.stop)])
+        message = failing(lambda: store.set("a", TEN))
+    assert "EndpointConnectionError" in message
+    assert message.endswith("; it may have been done all the same, so read it again first")
+    with S3Store(s3_bucket, endpoint_url=s3_endpoint) as store:
+        assert store.get("a") == TEN
 
 
 def test_a_server_without_conditional_writes(s3_store: S3Store, s3_proxy: FaultyProxy) -> None:
