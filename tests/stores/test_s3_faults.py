@@ -257,7 +257,9 @@ def test_a_lost_reply_before_a_refusal(s3_store: S3Store, s3_proxy: FaultyProxy)
 
     assert s3_store.get_versioned("a") == (TEN, version)
     s3_proxy.spoil("PUT", [lose_reply(), refuse(403, "AccessDenied")])
-    assert failing(lambda: s3_store.set("b", TEN)).endswith("; it may have been done all the same, so read it again first")
+    assert failing(lambda: s3_store.set("b", TEN)).endswith(
+        "; it may have been done all the same, so read it again first"
+    )
     assert s3_store.get("b") == TEN
     s3_proxy.spoil("PUT", [refuse(403, "AccessDenied")])
     assert "may have been done" not in failing(lambda: s3_store.set("c", TEN))
