@@ -17,6 +17,9 @@ __all__ = ["PREFIX", "PostgresBase"]
 PREFIX = "blobcp_"
 """What the options of the store start with in a URL; all others belong to libpq."""
 
+MAX_TIMEOUT = 2_000_000
+"""Seconds, 23 days; the server counts its limit in milliseconds of 32 bits."""
+
 OPTIONS: dict[str, Converter] = {
     "table": str,
     "schema": str,
@@ -46,9 +49,10 @@ class PostgresBase(Generic[Place, Pool]):
         create: bool = True,
     ) -> None:
         name = type(self).__name__
-        if pool_size < 1 or not 0 < timeout < float("inf"):
+        if pool_size < 1 or not 0 < timeout <= MAX_TIMEOUT:
             raise StoreError(
-                f"{name} can't work with pool_size={pool_size} and timeout={timeout}; give more than nothing"
+                f"{name} can't work with pool_size={pool_size} and timeout={timeout}; give more than nothing, and at most "
+                f"{MAX_TIMEOUT} seconds"
             )
         self.table = table
         self.schema = schema

@@ -177,8 +177,9 @@ class Calls:
         # As it was before: another thread may make the table while the server refuses this call.
         tries = _Tries(may_create=self.create and not self._seen)
         while True:
+            statement = Statement(sql, params, self._prepare, tries.lost)
             try:
-                answer = yield Statement(sql, params, self._prepare, tries.lost)
+                answer = yield statement
             except Failed as failed:
                 failure = failed
             else:
@@ -187,7 +188,7 @@ class Calls:
             if failure.code == NO_SUCH_TABLE and tries.may_create:
                 tries.may_create = False
                 yield from self._ask(self.sql.setup, (), *doing)
-            elif failure.code in NO_SUCH_STATEMENT and self._prepare is None:
+            elif failure.code in NO_SUCH_STATEMENT and statement.prepare is None:
                 self._prepare = False
             elif not failure.sent and failure.code != BUSY and self._seen and tries.may_wait():
                 yield Pause(0.1)

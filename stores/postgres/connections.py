@@ -5,14 +5,25 @@ This module imports psycopg; so it is itself imported only when a store is opene
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import getrandbits
 from typing import Self, TypeVar
 
-from psycopg import AsyncConnection, Connection, Error, NotSupportedError, OperationalError, ProgrammingError
+from psycopg import (
+    AsyncConnection,
+    Connection,
+    Error,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    capabilities,
+    waiting,
+)
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
@@ -37,6 +48,9 @@ DEAD_PEER: dict[str, str | int | None] = {
 
 GRACE = 5.0
 """Seconds that a statement may take beyond the server's own limit, which gives the better error."""
+
+CANCEL_TIMEOUT = 5.0
+"""Seconds that a call which is interrupted spends on telling the server to give up its statement."""
 
 T = TypeVar("T")
 
@@ -70,11 +84,22 @@ class _Known:
 
 
 class StoreConnection(_Known, Connection):
-    """A connection whose waits end, also on a server that says nothing."""
+    """A connection whose waits end, also on a server that says nothing.
+
+    The library has a time-out only in its newest versions, and never sets it. On an interruption it goes on waiting for the
+    server; an error that comes of that takes the interruption's place, and the call would be repeated instead of ended.
+    """
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Carry out a statement. The library has a time-out only in its newest versions, and never sets it."""
-        return super().wait(_bounded(gen, self.limit if timeout is None else timeout), interval)
+        """Carry out a statement."""
+        try:
+            return waiting.wait(_bounded(gen, self.limit if timeout is None else timeout), self.pgconn.socket, interval)
+        except KeyboardInterrupt:
+            # The connection is not used again, so it does not matter whether the server hears of it.
+            with suppress(Error, OSError):
+                if capabilities.has_cancel_safe():  # all else can block for ever
+                    self.cancel_safe(timeout=CANCEL_TIMEOUT)
+            raise
 
 
 class AsyncStoreConnection(_Known, AsyncConnection):
@@ -82,7 +107,14 @@ class AsyncStoreConnection(_Known, AsyncConnection):
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Carry out a statement."""
-        return await super().wait(_bounded(gen, self.limit if timeout is None else timeout), interval)
+        steps = _bounded(gen, self.limit if timeout is None else timeout)
+        try:
+            return await waiting.wait_async(steps, self.pgconn.socket, interval)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            with suppress(Error, OSError):
+                if capabilities.has_cancel_safe():
+                    await self.cancel_safe(timeout=CANCEL_TIMEOUT)
+            raise
 
 
 @dataclass(frozen=True)
@@ -137,12 +169,10 @@ class Server:
         Raises:
             Failed: there can be none.
         """
-        try:
+        with _connecting():
             connection = StoreConnection.connect(self.conninfo, autocommit=True)
             _accept(connection)
             connection.limit = self.limit
-        except Error as error:
-            raise Failed(error, sent=False) from error
         return connection
 
     async def connect_async(self) -> AsyncStoreConnection:
@@ -151,12 +181,10 @@ class Server:
         Raises:
             Failed: there can be none.
         """
-        try:
+        with _connecting():
             connection = await AsyncStoreConnection.connect(self.conninfo, autocommit=True)
             _accept(connection)
             connection.limit = self.limit
-        except Error as error:
-            raise Failed(error, sent=False) from error
         return connection
 
 
@@ -165,6 +193,16 @@ def _place(given: Mapping[str, object]) -> str:
     port = given.get("port") or os.environ.get("PGPORT", "")
     name = given.get("dbname") or os.environ.get("PGDATABASE", "") or given.get("service") or "the default database"
     return f"{host}{port and f':{port}'}/{name}".removeprefix("/")
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    try:
+        yield
+    except Error as error:
+        raise Failed(error, sent=False) from error
+    except UnicodeError as error:  # by looking up a host with a part that is empty or too long
+        raise Failed(OperationalError(f"the host is no name of one: {error}"), sent=False) from error
 
 
 def _accept(connection: StoreConnection | AsyncStoreConnection) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "NO_SUCH_COLUMN",
     "NO_SUCH_STATEMENT",
     "NO_SUCH_TABLE",
+    "READ_ONLY",
     "Failed",
     "busy",
     "explain",
@@ -30,9 +31,11 @@ NO_SUCH_STATEMENT = frozenset({"26000", "42P05"})
 NEVER_RAN = frozenset({"40001", "40P01"})
 """The statement met another and was rolled back; it can be sent again."""
 
+READ_ONLY = "25006"
+
 _ADVICE = {
     BUSY: "raise pool_size, or have fewer calls at the same time",
-    "25006": "it is a standby or set to read-only; connect to the primary (target_session_attrs=read-write)",
+    READ_ONLY: "it is a standby or set to read-only; connect to the primary (target_session_attrs=read-write)",
     "3F000": "create the schema first",
     "42501": "give the role SELECT, INSERT, UPDATE and DELETE on the table; if it is not there yet, let a role that may "
     "create tables run what setup_sql() returns",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .errors import Failed
+from .errors import READ_ONLY, Failed
 
 if TYPE_CHECKING:
     from psycopg import Error
@@ -56,8 +56,12 @@ class Idle(Generic[Kept]):
             connection.drop()
 
     def failed(self, connection: Kept, error: Error) -> Failed:
-        """Return what an error of a statement means; where its connection broke, the others have most likely, too."""
+        """Return what an error of a statement means; where its connection is of no use, the others are most likely not, too.
+
+        One that only reads leads to a server that was the primary once, or that may be by the next call.
+        """
         lost = connection.lost
-        if lost:
+        if lost or error.sqlstate == READ_ONLY:
             self.clear()
+            connection.drop()
         return Failed(error, sent=True, lost=lost)

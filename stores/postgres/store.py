@@ -41,7 +41,7 @@ class PostgresStore(PostgresBase[int, _Pool]):
     It promises: a save is one transaction, so atomic and as durable as the server makes a commit; a read sees every
     save that returned before it, on any connection to the same server. Of several who write what they have read, one
     wins and the others are told. Blobs are limited to 500 MB. A connection that breaks, as by a restart of the server, is
-    replaced and the statement sent once more, which does no harm: each write carries a version of its own.
+    replaced and the statement sent once more; each write carries a version of its own, so none is taken for a rival's.
 
     Opening it calls nobody. A save, a load, a delete is one statement, one round trip; the first one connects, and makes the
     table where it is missing.

@@ -146,4 +146,6 @@ class AsyncPostgresStore(PostgresBase[tuple[int, asyncio.AbstractEventLoop], _Po
     def _drop_pools_of_closed_loops(self) -> None:
         for process, loop in list(self._pools):
             if process == os.getpid() and loop.is_closed():
-                self._pools.pop((process, loop)).idle.clear()
+                dropped = self._pools.pop((process, loop), None)  # another thread may be faster
+                if dropped is not None:
+                    dropped.idle.clear()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -146,6 +147,56 @@ def test_a_call_that_is_cancelled_leaves_the_store_usable(postgres_dsn: str, dat
             assert await store.get("a") == b"1"
 
     asyncio.run(asyncio.wait_for(cancel(), 60))
+
+
+def test_a_call_that_is_cancelled_while_the_server_is_silent_ends(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancelled call is over, and not sent again, also where the server can't be told."""
+    monkeypatch.setattr("blobcp.stores.postgres.connections.CANCEL_TIMEOUT", 0.1)
+
+    async def cancel() -> int:
+        with proxied(postgres_dsn) as proxy:
+            async with AsyncPostgresStore(f"{proxy.url}&connect_timeout=2") as store:
+                await store.set("a", b"1")
+                proxy.mute.set()
+                asked = proxy.asked
+                task = asyncio.create_task(store.get("a"))
+                while proxy.asked == asked:
+                    await asyncio.sleep(0.01)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert store._pool().idle.take() is None
+                return proxy.asked - asked
+
+    assert asyncio.run(asyncio.wait_for(cancel(), 20)) == 1
+
+
+def test_loops_that_begin_together_clear_up_together() -> None:
+    """What loops that have ended left behind is removed once, however many begin at that moment."""
+    store = AsyncPostgresStore("postgresql://db/app")
+    errors: list[BaseException] = []
+
+    def begin_and_end() -> None:
+        try:
+            for _ in range(60):
+                asyncio.run(store.close())
+        except BaseException as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=begin_and_end) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert errors == []
 
 
 def test_waits_have_limits(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,17 @@ def test_wrong_password(postgres_dsn: str, call: Callable[[PostgresStore], objec
     assert 'password authentication failed for user "no_such_role"; check' in str(error)
 
 
+@pytest.mark.parametrize("host", ["db..example", "d" * 64])
+def test_a_host_that_can_be_no_name(host: str) -> None:
+    """A mistake in the host's name is an error of the store like any other."""
+    error = refused(f"postgresql://me:{SECRET}@{host}/app", load)
+
+    assert f"at {host}/app: the host is no name of one: " in str(error)
+    assert str(error).endswith(
+        "; check that the server runs, and the host, port, user, password and database of the URL"
+    )
+
+
 def test_missing_database(postgres_dsn: str) -> None:
     """A database that is not there is an error, not an empty store."""
     url = urlunsplit(urlsplit(postgres_dsn)._replace(path="/no_such_database"))
@@ -159,6 +170,22 @@ def test_read_only(postgres_dsn: str) -> None:
     assert "cannot execute INSERT in a read-only transaction; it is a standby" in str(refused(url, save))
     with PostgresStore(url) as store:
         assert load(store) == b"blob"
+
+
+def test_a_server_that_was_a_standby_is_connected_to_anew(postgres_dsn: str, database: psycopg.Connection) -> None:
+    """A connection that only reads is not kept, so the next save may find the primary."""
+    with PostgresStore(postgres_dsn) as store:
+        save(store)
+    with role(database, postgres_dsn, "SELECT, INSERT, UPDATE") as url:
+        name = urlsplit(url).username
+        database.execute(f"ALTER ROLE {name} SET default_transaction_read_only = on")
+        [(schema,)] = database.execute("SELECT current_schema()").fetchall()
+        with PostgresStore(url, schema=schema) as store:
+            assert load(store) == b"blob"
+            with pytest.raises(StoreError, match="it is a standby or set to read-only"):
+                save(store)
+            database.execute(f"ALTER ROLE {name} RESET default_transaction_read_only")
+            save(store)
 
 
 def test_disk_full_keeps_the_old_blob(postgres_dsn: str, database: psycopg.Connection) -> None:
@@ -243,9 +270,11 @@ def test_a_url_that_cannot_be_read(url: str) -> None:
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize("options", [{"pool_size": 0}, {"timeout": 0}, {"timeout": -1}, {"timeout": float("inf")}])
+@pytest.mark.parametrize(
+    "options", [{"pool_size": 0}, {"timeout": 0}, {"timeout": -1}, {"timeout": 3e6}, {"timeout": float("nan")}]
+)
 def test_options_out_of_range(options: dict[str, float]) -> None:
-    """A store without connections or without patience is refused."""
+    """A store without connections, without patience, or with more of it than the server can count is refused."""
     with pytest.raises(StoreError, match="PostgresStore can't work with pool_size="):
         PostgresStore("postgresql://db/app", **options)  # type: ignore[arg-type]
 

@@ -15,7 +15,9 @@ from postgres_proxy import proxied
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 from blobcp.stores.postgres import PostgresStore
-from blobcp.stores.postgres.calls import MAX_BLOB_BYTES
+from blobcp.stores.postgres.calls import MAX_BLOB_BYTES, Calls, Statement
+from blobcp.stores.postgres.errors import Failed
+from blobcp.stores.postgres.sql import statements
 
 TABLE = "blobcp_checkpoints"
 
@@ -419,3 +421,15 @@ def test_goes_on_where_a_pooler_has_changed_the_server(store: PostgresStore) -> 
     assert names[0][0] not in {f"_pg3_{number}" for number in range(1000)}
     assert store.get("a") == b"7"
     assert connection.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+
+
+def test_all_calls_go_on_where_a_pooler_has_changed_the_server() -> None:
+    """Of several calls at once that miss their statements, each is sent again."""
+    calls = Calls(statements("drafts", None), "table drafts", create=True)
+    missing = Failed(psycopg.errors.InvalidSqlStatementName("it does not exist"), sent=True)
+    both = [calls.get("a"), calls.get("b")]
+    assert [next(call).prepare for call in both] == [None, None]
+
+    again = [call.throw(missing) for call in both]
+
+    assert [step.prepare for step in again if isinstance(step, Statement)] == [False, False]
