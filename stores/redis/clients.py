@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from blobcp.errors import StoreError, StoreUrlError
 
@@ -21,6 +21,10 @@ __all__ = ["AsyncClient", "PlainClient", "Pool", "Settings", "check_client", "na
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two tries of a command whose connection failed; each pause is twice the one before."""
+
+
+LONGEST_WAIT = 2_000_000
+"""Seconds, 23 days; much more can't be waited for on every system."""
 
 
 class Pool(Protocol):
@@ -64,7 +68,7 @@ class AsyncClient(Protocol):
 class Settings:
     """How a store connects; its docstring says what each is."""
 
-    url: str
+    url: str = field(repr=False)  # it has the password
     socket_timeout: float
     socket_connect_timeout: float
     max_connections: int
@@ -77,6 +81,7 @@ def open_pool(settings: Settings) -> BlockingConnectionPool:
 
     Raises:
         StoreUrlError: redis-py can't take the URL.
+        StoreError: a number is out of range.
         MissingExtraError: redis-py is not installed.
     """
     with extra("redis", "RedisStore"):
@@ -89,6 +94,7 @@ def open_pool(settings: Settings) -> BlockingConnectionPool:
     with _refusing(settings.url):
         pool = BlockingConnectionPool.from_url(settings.url, retry=retry, **_options(settings, AbstractConnection))
         _try_out(pool)
+    _check_limits(settings, pool.timeout, pool.connection_kwargs)
     return pool
 
 
@@ -97,6 +103,7 @@ def open_async_pool(settings: Settings) -> AsyncBlockingConnectionPool:
 
     Raises:
         StoreUrlError: redis-py can't take the URL.
+        StoreError: a number is out of range.
         MissingExtraError: redis-py is not installed.
     """
     with extra("redis", "AsyncRedisStore"):
@@ -109,6 +116,7 @@ def open_async_pool(settings: Settings) -> AsyncBlockingConnectionPool:
     with _refusing(settings.url):
         pool = BlockingConnectionPool.from_url(settings.url, retry=retry, **_options(settings, AbstractConnection))
         _try_out(pool)
+    _check_limits(settings, pool.timeout, pool.connection_kwargs)
     return pool
 
 
@@ -162,6 +170,26 @@ def _options(settings: Settings, connection: type) -> dict[str, object]:
 def _try_out(pool: Pool) -> None:
     # Without a connection: that shows an option that redis-py does not know now, and not at the first save.
     pool.connection_class(**pool.connection_kwargs)
+
+
+def _check_limits(settings: Settings, pool_timeout: float | None, options: Mapping[str, object]) -> None:
+    # As they are in the pool, since each may come from the URL.
+    waits = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout") if name in options}
+    waits["pool_timeout"] = pool_timeout
+    wrong = [f"{name}={wait}" for name, wait in waits.items() if not _is_number(wait) or not 0 < wait <= LONGEST_WAIT]
+    if settings.max_connections < 1:
+        wrong.append(f"max_connections={settings.max_connections}")
+    if settings.retries < 0:
+        wrong.append(f"retries={settings.retries}")
+    if wrong:
+        raise StoreError(
+            f"the store can't work with {', '.join(wrong)}; give at least one connection, no fewer than no retries, and times "
+            f"above zero, of at most {LONGEST_WAIT} seconds"
+        )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float)
 
 
 @contextmanager

@@ -115,11 +115,13 @@ def _told(error: Exception) -> tuple[str, str] | None:
     kind = _kind_of(error, said)
     if isinstance(error, RuntimeError):
         return _TOLD["loop"] if kind == "loop" else None
-    if not isinstance(error, known.RedisError | known.RedisClusterException | known.ChildDeadlockedError | OSError):
+    # A UnicodeError comes of looking up a host with a part that is empty or too long.
+    network = (OSError, UnicodeError)
+    if not isinstance(error, (known.RedisError, known.RedisClusterException, known.ChildDeadlockedError, *network)):
         return None
     if kind is not None:
         return _TOLD[kind]
-    if isinstance(error, known.ConnectionError | OSError):
+    if isinstance(error, (known.ConnectionError, *network)):
         return (
             f"the connection fails ({said})",
             "see whether the server runs and can be reached; a write may be carried out or not",

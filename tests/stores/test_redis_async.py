@@ -96,6 +96,24 @@ def test_many_at_once_each_get_their_own(store: AsyncRedisStore) -> None:
     asyncio.run(use())
 
 
+def test_a_cancelled_call_leaves_nothing_for_the_next(redis_url: str, free_prefix: str) -> None:
+    """Wherever a call is cancelled, its connection is free again and its answer is nobody else's."""
+
+    async def cancel() -> None:
+        async with AsyncRedisStore(redis_url, prefix=free_prefix, max_connections=1, pool_timeout=5) as store:
+            await store.set("mine", b"mine" * 10_000)
+            await store.set("theirs", b"theirs" * 10_000)
+            for steps in range(40):
+                task = asyncio.create_task(store.get("mine"))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                assert await store.get("theirs") == b"theirs" * 10_000
+
+    asyncio.run(asyncio.wait_for(cancel(), 60))
+
+
 def test_one_of_many_wins(store: AsyncRedisStore) -> None:
     """Of those that save at once what they have read, one wins and the others are told."""
 

@@ -84,6 +84,14 @@ def test_no_server_is_not_absence() -> None:
     )
 
 
+@pytest.mark.parametrize("host", ["cache..example", "c" * 64])
+def test_a_host_that_can_be_no_name(host: str) -> None:
+    """A mistake in the host's name is an error of the store like any other."""
+    said = str(refusal_of(lambda: RedisStore(f"redis://{host}/0").get("a")))
+
+    assert said.startswith(f"can't read checkpoint 'a' from Redis at {host}:6379, database 0: the connection fails (")
+
+
 def test_a_wrong_password_is_not_told() -> None:
     """A wrong password and a missing one are called so, and no message or traceback has the password."""
     with running("--requirepass", "right-one") as server:

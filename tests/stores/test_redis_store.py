@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 import pytest
 import redis
@@ -280,6 +280,13 @@ def test_a_first_call_that_compares_sends_one_command(private_redis: RedisServer
         assert counted.since() == {"eval": 1, "getrange": 1, "set": 1}
 
 
+def test_its_representation_keeps_the_password_to_itself() -> None:
+    """Whatever prints a store or what it is made of, as tools that collect errors do, learns no password."""
+    store = RedisStore("redis://me:secret@cache/0")
+
+    assert "secret" not in repr(store) + repr(vars(store))
+
+
 def test_survives_pickling(redis_url: str, free_prefix: str) -> None:
     """A copy by pickle reaches the same blobs, with the same options."""
     with RedisStore(f"{redis_url}?blobcp_prefix={free_prefix}", socket_timeout=3.0) as store:
@@ -418,6 +425,25 @@ def test_refuses_urls_that_mean_nothing(url: str, said: str) -> None:
 
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_connections": 0},
+        {"retries": -1},
+        {"socket_timeout": 0},
+        {"socket_timeout": float("inf")},
+        {"socket_connect_timeout": -1},
+        {"pool_timeout": -1},
+        {"url": "redis://h/0?socket_timeout=0"},
+        {"url": "redis://h/0?timeout=1e9"},
+    ],
+)
+def test_refuses_numbers_out_of_range(options: dict[str, Any]) -> None:
+    """A store that could not connect, or would wait without end, is refused when it is made."""
+    with pytest.raises(StoreError, match=r"the store can't work with .*; give at least one connection"):
+        RedisStore(**options)
 
 
 def test_refuses_two_prefixes() -> None:
