@@ -20,6 +20,7 @@ from .options import AsJson, KeyFile, Url
 from .output import for_people, put, put_json
 from .raw import compact, take
 from .reading import blob_at
+from .texts import printable
 from .tree import shortened
 
 __all__ = ["diff"]
@@ -117,5 +118,5 @@ def _put_lines(found: list[_Difference]) -> None:
         for sign, style, value in zip("-+", ("red", "green"), sides, strict=True):
             if value is _ABSENT:
                 continue
-            line = f"{sign} {path or 'content'}: {shortened(compact(value))}"
+            line = printable(f"{sign} {path or 'content'}: {shortened(compact(value))}")
             put(line) if console is None else console.print(Text(line, style=style))

@@ -19,7 +19,7 @@ from rich.text import Text
 from .keys import read_keys
 from .opening import lister, opened
 from .options import AsJson, Graphs, KeyFile, Newer, Older, Prefix, Statuses, Url, Workers
-from .output import for_people, put, put_json, say
+from .output import flush, for_people, put, put_json, say
 from .reading import Seen, each, look, word_for
 from .selection import Selection
 from .texts import ago, shown_id, shown_size, shown_time
@@ -58,6 +58,7 @@ def ls(
         with closing(each(lambda id: look(store, id, envelope), ids, workers)) as looks:
             rows = islice(_chosen(looks, selection, unreadable), limit)
             _put_table(rows) if for_people() and not json else _put_lines(rows, json)
+    flush()
     for word, count in unreadable.items():
         say(f"{count} {word}; blobcp verify says more")
 

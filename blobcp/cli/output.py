@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from blobcp.errors import OptionError
 
+from .texts import printable
+
 __all__ = ["PipeClosed", "flush", "for_people", "put", "put_json", "say"]
 
 
@@ -44,7 +46,7 @@ def put_json(value: object, *, indent: int | None = None) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value, indent=indent)
-    put(text)
+    put("\n".join(map(printable, text.split("\n"))))
 
 
 def flush() -> None:
@@ -60,7 +62,7 @@ def flush() -> None:
 def say(line: str) -> None:
     """Write a line for whoever sits there."""
     encoding = sys.stderr.encoding or "utf-8"
-    print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+    print(printable(line).encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
 
 
 @contextmanager

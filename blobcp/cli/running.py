@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 from typer.main import get_command
@@ -30,6 +31,7 @@ def run(arguments: Sequence[str] | None) -> int:
     Args:
         arguments: those behind the command's name; ``None``: those of this process.
     """
+    _open_streams()
     try:
         status = _run(arguments)
         flush()
@@ -41,6 +43,13 @@ def run(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         return INTERRUPTED
+
+
+def _open_streams() -> None:
+    """Give those streams somewhere to go that a shell has closed, as by ``>&-``."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it is open to the end
 
 
 def _run(arguments: Sequence[str] | None) -> int:

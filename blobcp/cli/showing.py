@@ -22,7 +22,7 @@ from .opening import opened
 from .options import AsJson, Id, KeyFile, Url
 from .output import for_people, put, put_json, say
 from .reading import blob_at
-from .texts import shown_id, shown_size, shown_time
+from .texts import printable, shown_id, shown_size, shown_time
 from .tree import Line, lines_of
 
 __all__ = ["show"]
@@ -77,13 +77,13 @@ def _as_dict(content: Content, blob: bytes, *, header_only: bool) -> dict[str, A
 def _lines(content: Content, blob: bytes, *, full: bool, header_only: bool) -> Iterator[Line]:
     yield from _header_lines(content.header, blob)
     if header_only:
-        yield from (Line(1, "pending", f"{point.id} at {point.address}") for point in content.header.pending)
+        yield from (_point_line("pending", f"{point.id} at {point.address}") for point in content.header.pending)
         return
     points = list(content.pending())
     if points:
         yield Line(0, "pending", str(len(points)))
     for point in points:
-        yield Line(1, point.id, f"at {point.address}")
+        yield _point_line(point.id, f"at {point.address}")
         yield from lines_of("info", point.info, full=full, depth=2)
     if content.unopened:
         yield Line(0, "content", content.unopened)
@@ -106,7 +106,11 @@ def _header_lines(header: Header, blob: bytes) -> Iterator[Line]:
         "digest": digest_of(blob),
     }
     yield Line(0, "header", shown_id(header.checkpoint_id))
-    yield from (Line(1, name, text) for name, text in rows.items() if text)
+    yield from (Line(1, name, printable(text)) for name, text in rows.items() if text)
+
+
+def _point_line(name: str, text: str) -> Line:
+    return Line(1, printable(name), printable(text))
 
 
 def _put_lines(lines: Iterable[Line]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .raw import Taken, take
+from .texts import printable
 
 __all__ = ["Line", "lines_of", "shortened"]
 
@@ -37,7 +38,7 @@ def lines_of(name: str, value: Any, *, full: bool, depth: int = 0) -> Iterator[L
             yield Line(at, "", f"… {found.number} more")
             continue
         taken = take(found)
-        yield Line(at, step, _text_of(taken, full=full))
+        yield Line(at, printable(step), printable(_text_of(taken, full=full)))
         inside = list(taken.inside or ())
         if not full and len(inside) > _MOST_INSIDE:
             inside[_MOST_INSIDE:] = [("", _Omitted(len(inside) - _MOST_INSIDE))]

@@ -20,9 +20,9 @@ from .keys import Keys, read_keys
 from .loading import found
 from .opening import lister, opened
 from .options import AsJson, KeyFile, Prefix, Url, Workers
-from .output import put, put_json, say
+from .output import flush, put, put_json, say
 from .reading import each
-from .texts import shown_id
+from .texts import printable, shown_id
 
 __all__ = ["check", "verify"]
 
@@ -57,6 +57,7 @@ def verify(
                 if verdict is not None:
                     _note(verdict, counts, as_json=json)
     unopened = f", {counts['unopened']} of them without opening the content" if counts["unopened"] else ""
+    flush()
     say(f"{counts['whole']} verified{unopened}, {counts['failed']} failed")
     if counts["failed"]:
         raise typer.Exit(1)
@@ -104,7 +105,7 @@ def _note(verdict: _Verdict, counts: Counter[str], *, as_json: bool) -> None:
     if as_json:
         put_json({"id": verdict.id, "error": type(problem).__name__, "problem": str(problem)})
     else:
-        put(f"{shown_id(verdict.id)}\t{' '.join(str(problem).split())}")
+        put(f"{shown_id(verdict.id)}\t{printable(' '.join(str(problem).split()))}")
 
 
 def check(

@@ -177,6 +177,15 @@ def test_a_full_disk(folder: FileStore, url: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_closed_stdout(folder: FileStore, url: str) -> None:
+    """Where a shell has closed stdout, nothing is written and the status says the same."""
+    folder.set("a", b"bad")
+    line = f"{sys.executable} -m blobcp.cli verify '{url}' >&-"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "0 verified, 1 failed\n")
+
+
 def test_another_encoding(folder: FileStore, url: str) -> None:
     """A terminal without Unicode gets escapes; JSON stays exact."""
     folder.set("Ünï ☕🎉", parked("Ünï ☕🎉"))

@@ -252,6 +252,20 @@ def test_ids_of_every_kind(command: Command, folder: FileStore, url: str, id: st
     assert json.loads(done.out)["checkpoint_id"] == id
 
 
+def test_nothing_to_obey(command: Command, folder: FileStore, url: str) -> None:
+    """What would move a cursor or change colours is escaped, wherever a blob has it."""
+    evil = "\x1b[31m\x9b\u202e\udcff"
+    folder.set("a", parked("a", graph=evil.rstrip("\udcff"), state={evil: evil, "b": [evil]}, serializer="msgpack"))
+    folder.set("b", parked("b", state=3))
+
+    shown = [command(*line.split(), url, "a").out for line in ("show", "show --json", "show --full")]
+    shown += [command("ls", url).out, command("ls", url, "--json").out, command("diff", url, "a", "b").out]
+    state = json.loads(shown[1])["content"]["state"]
+
+    assert state == {evil: evil, "b": [evil]}
+    assert [text for text in shown if not text.replace("\n", "").replace("\t", "").isprintable()] == []
+
+
 def test_nothing_there(command: Command, folder: FileStore, url: str) -> None:
     """An id that nothing is stored under is one line on stderr and status 2."""
     assert command("show", url, "a\nb") == (2, "", 'error: nothing is stored under "a\\nb"\n')
