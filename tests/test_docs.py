@@ -22,6 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SERVERS = {
+    "migrations.md": {"S3_ENDPOINT": "s3_endpoint", "S3_BUCKET": "s3_bucket"},
     "stores-postgres.md": {"POSTGRES_URL": "postgres_url"},
     "stores-redis.md": {"REDIS_URL": "redis_url"},
     "stores-s3.md": {"S3_ENDPOINT": "s3_endpoint", "S3_BUCKET": "s3_bucket"},
