@@ -12,15 +12,14 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypedDict, TypeVar
-from urllib.parse import unquote
 
-from blobcp.errors import StoreError, StoreUrlError
+from blobcp.errors import StoreError
 from blobcp.store import check_id
 
 from ..blobs import Blob, to_bytes
 from ..conflicts import conflict
 from ..expiry import seconds_of
-from ..urls import boolean, options_of, shown, split
+from ..urls import boolean, options_of
 from .errors import FAILURES, failure
 from .file import transaction
 from .pool import Pool
@@ -35,6 +34,7 @@ from .tables import (
     put_row,
     shrink,
 )
+from .url import path_of
 
 __all__ = ["SQLiteStore"]
 
@@ -84,15 +84,18 @@ class SQLiteStore:
             raise StoreError(
                 f"can't open SQLite file {path} with the time-out {timeout!r}; give 0 to {MAX_TIMEOUT:,} seconds"
             )
-        self.path = Path(path).absolute()  # so that a later chdir does not move the store
+        self.path = Path(path)
         self.durable = durable
         self.timeout = timeout
         try:
+            self.path = self.path.absolute()  # so that a later chdir does not move the store
             self._pool = Pool(self.path, durable=durable, seconds=timeout)
             self._closing = weakref.finalize(self, self._pool.close)
             self._pool.read(lambda connection: None)  # a file that is not the store's is refused here and now
         except FAILURES as error:
             raise failure("open", self.path, error) from error
+        except ValueError as error:  # a NUL, or a lone surrogate
+            raise StoreError(f"{os.fspath(path)!r} is no path of an SQLite file: {error}; give another") from error
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -104,15 +107,8 @@ class SQLiteStore:
             StoreUrlError: the URL can't be taken.
             StoreError: the file can't be opened.
         """
-        parts = split(url)
-        path = unquote(parts.path.removeprefix("/"))
-        if parts.netloc or parts.fragment or not parts.path.startswith("/") or not path or "\0" in path:
-            raise StoreUrlError(
-                f"store URL {shown(url)!r} names no file; say sqlite:///relative.db or sqlite:////absolute/file.db, and quote "
-                "'?' as %3F and '#' as %23"
-            )
         options = options_of(url, {"durable": boolean, "timeout": float})
-        return cls(path, **options)  # type: ignore[arg-type]  # their converters see to the types
+        return cls(path_of(url), **options)  # type: ignore[arg-type]  # their converters see to the types
 
     def get(self, checkpoint_id: str) -> bytes | None:
         """Return the bytes under the id, or ``None`` where there is no row, or one whose time is over.

@@ -280,6 +280,7 @@ def test_opens_by_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "sqlite:///runs.db": ("runs.db", True, 30.0),
         "sqlite:///below/runs.db?durable=false&timeout=1.5": ("below/runs.db", False, 1.5),
         f"sqlite:///{tmp_path}/odd%3F%23%20name.db?timeout=0": ("odd?# name.db", True, 0.0),
+        "sqlite:///runs%ff.db": (os.fsdecode(b"runs\xff.db"), True, 30.0),
     }
 
     for url, expected in urls.items():
@@ -299,6 +300,7 @@ def test_opens_by_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("sqlite:runs.db", "names no file"),
         ("sqlite://runs.db", "names no file"),
         ("sqlite:///runs.db#1", "names no file"),
+        ("sqlite:///runs.db#", "names no file"),
         ("sqlite:///runs%00.db", "names no file"),
         ("sqlite:///runs.db?durable=maybe", "durable='maybe' can't be taken: say true or false"),
         ("sqlite:///runs.db?timeout=soon", "timeout='soon' can't be taken"),
