@@ -60,21 +60,27 @@ def has_no_tables(connection: sqlite3.Connection) -> bool:
     """Tell an empty database from a store's.
 
     Raises:
-        Unusable: it is neither, or the store's is of a version that this code doesn't know.
+        Unusable: it is neither, or the store's is of a version that this code doesn't know, or can't keep ids in order.
     """
-    [application], [version], [tables] = (
+    [application], [version], [tables], [encoding] = (
         connection.execute(query).fetchone()
-        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        for query in (
+            "PRAGMA application_id",
+            "PRAGMA user_version",
+            "SELECT count(*) FROM sqlite_master",
+            "PRAGMA encoding",
+        )
     )
-    if (application, version, tables) == (0, 0, 0):
-        return True
-    if application != APPLICATION_ID:
+    is_empty = (application, version, tables) == (0, 0, 0)
+    if not is_empty and application != APPLICATION_ID:
         raise Unusable("it is the database of something else, and was left as it is; give the store a file of its own")
-    if version != SCHEMA_VERSION:
+    if not is_empty and version != SCHEMA_VERSION:
         raise Unusable(
             f"it has version {version} of the tables, this code knows version {SCHEMA_VERSION}; update blobcp"
         )
-    return False
+    if encoding != "UTF-8":
+        raise Unusable(f"it holds text as {encoding}, in which ids are out of order; give the store a file of its own")
+    return is_empty
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
