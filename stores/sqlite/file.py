@@ -15,11 +15,15 @@ from typing import TypeVar
 from .errors import Unusable, is_busy
 from .tables import create_tables, has_no_tables
 
-__all__ = ["make_file", "open_file", "transaction", "wait_while_busy"]
+__all__ = ["Connection", "make_file", "open_file", "transaction", "wait_while_busy"]
 
 Result = TypeVar("Result")
 
 WAL_BYTES = 32 << 20  # what is left of a write-ahead log that a large blob or a long reader made grow
+
+
+class Connection(sqlite3.Connection):
+    """A connection; other than those of its base class, it can be referred to weakly."""
 
 
 def make_file(path: Path, *, durable: bool) -> None:
@@ -38,20 +42,21 @@ def make_file(path: Path, *, durable: bool) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def open_file(path: Path, *, durable: bool, seconds: float) -> sqlite3.Connection:
+def open_file(path: Path, *, durable: bool, seconds: float) -> Connection:
     """Return a connection in autocommit mode, which any thread may use; an empty file becomes a store.
 
     Raises:
         Unusable: the file is not a store's, or a newer one's.
         sqlite3.Error: it can't be opened, or was locked for longer than ``seconds``.
     """
-    connection = sqlite3.connect(
+    connection: Connection = sqlite3.connect(
         # Without "rwc" a file that was removed is missed, not made anew.
         f"{path.as_uri()}?mode=rw",
         uri=True,
         timeout=0,  # SQLite's own waiting does not cover all that can be in the way; wait_while_busy does
         isolation_level=None,
         check_same_thread=False,
+        factory=Connection,
     )
     try:
         wait_while_busy(lambda opened: _prepare(opened, durable), connection, time.monotonic() + seconds)

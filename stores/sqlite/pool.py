@@ -16,7 +16,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from .errors import Unusable
-from .file import make_file, open_file, wait_while_busy
+from .file import Connection, make_file, open_file, wait_while_busy
 
 __all__ = ["Pool"]
 
@@ -40,10 +40,13 @@ class Pool:
         self.durable = durable
         self.seconds = seconds
         # Lists and sets because each of their methods is atomic: lending takes no lock, only opening does.
-        self._idle: list[sqlite3.Connection] = []
-        self._open: set[sqlite3.Connection] = set()
-        self._opening = threading.Lock()
-        self._writing = threading.Lock()
+        self._idle: list[Connection] = []
+        # Weak, so that a connection that a call lost by a signal's exception is collected, and no fork waits for it.
+        self._open: WeakSet[Connection] = WeakSet()
+        # An exception that a signal raises can come between the taking of a lock and the next line. So they are taken inside
+        # of what lets them go; an RLock, other than a Lock, can't be let go by who has not taken it.
+        self._opening = threading.RLock()
+        self._writing = threading.RLock()
         self._closed: str | None = None
         self._suspended = False
         with _registering:
@@ -60,12 +63,15 @@ class Pool:
         end = time.monotonic() + self.seconds
         self.check_file()
         writing = self._writing
-        if not writing.acquire(timeout=self.seconds):
-            raise Unusable("other threads kept it locked for as long as the store may wait; give a longer timeout")
         try:
+            if not writing.acquire(timeout=self.seconds):
+                raise Unusable("other threads kept it locked for as long as the store may wait; give a longer timeout")
             return self._run(work, end)
         finally:
-            writing.release()
+            try:  # noqa: SIM105  # with suppress() a signal could come in between once more
+                writing.release()
+            except RuntimeError:
+                pass  # it was not taken
 
     def check_file(self) -> None:
         """Make sure that the connections are to what is under the path now, and not to a file without a name.
@@ -104,10 +110,11 @@ class Pool:
             self._close(connection)
         return result
 
-    def _connect(self) -> sqlite3.Connection:
-        if not self._opening.acquire(timeout=self.seconds + GRACE):
-            raise Unusable("it could not be opened, since other threads or a fork took too long; try again")
+    def _connect(self) -> Connection:
+        opening = self._opening
         try:
+            if not opening.acquire(timeout=self.seconds + GRACE):
+                raise Unusable("it could not be opened, since other threads or a fork took too long; try again")
             if self._closed:
                 raise Unusable(self._closed)
             self.check_file()
@@ -115,9 +122,12 @@ class Pool:
             self._open.add(connection)
             return connection
         finally:
-            self._opening.release()
+            try:  # noqa: SIM105  # as above
+                opening.release()
+            except RuntimeError:
+                pass
 
-    def _close(self, connection: sqlite3.Connection) -> None:
+    def _close(self, connection: Connection) -> None:
         connection.close()
         self._open.discard(connection)
 
@@ -143,20 +153,20 @@ class Pool:
             self._opening.release()
 
     def _start_anew(self) -> None:
-        inherited = self._open
+        inherited = list(self._open)
         if inherited or not self._suspended:
-            self._open, self._idle = set(), []
+            self._open, self._idle = WeakSet(), []
             self._closed = "it was in use when this process was forked off, and can't be used here; open the store anew"
         self._suspended = False
         self._opening, self._writing = (
-            threading.Lock(),
-            threading.Lock(),
+            threading.RLock(),
+            threading.RLock(),
         )  # a thread that is not here may hold the others
         for connection in inherited:
             _keep_forever(connection)
 
 
-def _keep_forever(connection: sqlite3.Connection) -> None:
+def _keep_forever(connection: Connection) -> None:
     # Nothing may close it here, not even the end of the process, so it gets a reference that nobody has.
     import ctypes  # not every Python has it
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import sqlite3
@@ -11,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import SupportsIndex
 
 import pytest
 
 from blobcp.errors import StoreError
 from blobcp.stores.sqlite import SQLiteStore
+from blobcp.stores.sqlite.file import Connection
 
 NOBODY = 65534
 
@@ -407,6 +410,94 @@ def test_few_connections_are_kept(tmp_path: Path) -> None:
         list(pool.map(lambda _: store._pool.read(lambda connection: together.wait(30)), range(20)))
 
         assert len(store._pool._open) == 8
+
+
+@pytest.mark.parametrize("path", ["runs\0.db", "below\0/runs.db", "runs\ud800.db"])
+def test_a_path_that_is_none_is_refused(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that the operating system can't be asked for is a StoreError, and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(StoreError, match=r"is no path of an SQLite file: .*; give another"):
+        SQLiteStore(path)
+
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_relative_path_from_nowhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the current folder was removed, a relative path is a StoreError."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(StoreError, match=r"can't open SQLite file runs\.db: No such file or directory"):
+        SQLiteStore("runs.db")
+
+
+def test_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    """An empty database that keeps text as UTF-16, where ids would be listed out of order, is refused and left alone."""
+    path = tmp_path / "runs.db"
+    with raw(path) as connection:
+        connection.execute("PRAGMA encoding = 'UTF-16le'")
+        connection.execute("CREATE TABLE passing (x)")
+        connection.execute("DROP TABLE passing")
+    before = path.read_bytes()
+
+    with pytest.raises(StoreError, match="it holds text as UTF-16le, in which ids are out of order; give the store a"):
+        SQLiteStore(path)
+
+    assert path.read_bytes() == before
+
+
+class TakenAndInterrupted:
+    """A lock to which an interrupt comes just when it was taken."""
+
+    def __init__(self, lock: threading._RLock) -> None:
+        self._lock = lock
+
+    def acquire(self, timeout: float) -> bool:
+        self._lock.acquire(timeout=timeout)
+        raise KeyboardInterrupt
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("lock", ["_writing", "_opening"])
+def test_an_interrupt_leaves_no_lock_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
+    """A KeyboardInterrupt at the worst moment passes, and other threads can use the store afterwards."""
+    with SQLiteStore(tmp_path / "runs.db", timeout=0.02) as store, ThreadPoolExecutor(1) as pool:
+        store._pool._close_idle()
+        with monkeypatch.context() as patch:
+            patch.setattr(store._pool, lock, TakenAndInterrupted(getattr(store._pool, lock)))
+            with pytest.raises(KeyboardInterrupt):
+                store.set("a", b"1")
+
+        pool.submit(store.set, "a", b"2").result(30)
+
+        assert store.get("a") == b"2"
+
+
+class PoppedAndInterrupted(list[Connection]):
+    """A list whose last item gets lost by an interrupt."""
+
+    def pop(self, index: SupportsIndex = -1) -> Connection:
+        super().pop(index)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+def test_an_interrupt_leaves_no_connection_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that a KeyboardInterrupt takes from a call is collected, so that no fork waits for its return."""
+    with SQLiteStore(tmp_path / "runs.db") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(store._pool, "_idle", PoppedAndInterrupted(store._pool._idle))
+            with pytest.raises(KeyboardInterrupt):
+                store.get("a")
+        store._pool._idle.clear()  # it was restored with the connection
+        gc.collect()
+
+        assert len(store._pool._open) == 0
+        assert store.get("a") is None
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
