@@ -24,6 +24,8 @@ soak: $(VENV)/installed-test
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/step_cost.py
 	$(BIN)/python benchmarks/codec_cost.py
+	$(BIN)/python benchmarks/store_cost.py
+	$(BIN)/python benchmarks/migration_cost.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
