@@ -184,10 +184,9 @@ def packed(worker: Worker) -> bytes:
     try:
         return bytes(dumps(worker))
     except Exception as error:  # __reduce__ and __getstate__ are the user's
-        task = worker.task
         raise OptionError(
             f"the job can't be sent to other processes ({text_of(error)}); give a store that others can open (not a MapStore), "
-            f"and functions that hold no locks or connections, or let threads do the work ({type(task).__name__})"
+            "and functions that hold no locks or connections, or let threads do the work"
         ) from error
 
 
