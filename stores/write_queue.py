@@ -49,7 +49,8 @@ class WriteQueue:
     for another try. One that waits or has failed gives way to a newer one of its id.
 
     Threads are started when there is something to write and end when there is nothing. They are no daemons, so the
-    interpreter waits for them at its end.
+    interpreter waits for them at its end. What is changed once its main thread is over, the caller's thread carries out:
+    daemons that go on saving would keep those threads, and so the interpreter, from ending.
 
     Args:
         write: carries out a change; called by one thread at a time for an id.
@@ -105,10 +106,16 @@ class WriteQueue:
                     f"{len(self._failed)} of them after a failure, and there was no room within {timeout} seconds; "
                     "call flush(), or find out what makes the store inside slow"
                 )
+            ending = not threading.main_thread().is_alive()
+            if ending and not self._moved.wait_for(lambda: not self._is_moving(checkpoint_id), timeout):
+                raise self._too_slow(checkpoint_id, timeout)
             self._failed.pop(checkpoint_id, None)
-            self._waiting[checkpoint_id] = change
             _unfinished.add(self)
-        self._start_workers()
+            (self._writing if ending else self._waiting)[checkpoint_id] = change
+        if ending:
+            self._carry_out(checkpoint_id, change)
+        else:
+            self._start_workers()
 
     def write_now(self, checkpoint_id: str, timeout: float) -> None:
         """Return once no change of the id is left, trying again one that has failed.
@@ -124,10 +131,7 @@ class WriteQueue:
         self._start_workers()
         with self._moved:
             if not self._moved.wait_for(lambda: not self._is_moving(checkpoint_id), timeout):
-                raise StoreError(
-                    f"the earlier save of checkpoint {checkpoint_id!r} is not written after {timeout} seconds, so the "
-                    "checkpoint can't be compared; try again, or find out what makes the store inside slow"
-                )
+                raise self._too_slow(checkpoint_id, timeout)
             if checkpoint_id in self._failed:
                 self._raise_errors()
 
@@ -156,9 +160,13 @@ class WriteQueue:
         """
         with self._moved:
             self._retry([*self._failed])
+            left = {*self._writing.values(), *self._waiting.values()}
             self._running += 1
         self._work()
         with self._moved:
+            # Other threads still write where the interpreter was interrupted while it waited for them. What daemons go on
+            # saving is not waited for: that might never end.
+            self._moved.wait_for(lambda: left.isdisjoint([*self._writing.values(), *self._waiting.values()]))
             self._raise_errors()
 
     def after_fork(self) -> None:
@@ -185,6 +193,12 @@ class WriteQueue:
         replaces = checkpoint_id in self._waiting or checkpoint_id in self._failed
         return replaces or len(self._waiting) + len(self._writing) + len(self._failed) < self._limit
 
+    def _too_slow(self, checkpoint_id: str, timeout: float) -> StoreError:
+        return StoreError(
+            f"the earlier save of checkpoint {checkpoint_id!r} is not written after {timeout} seconds, and this call has to "
+            "wait for it; try again, or find out what makes the store inside slow"
+        )
+
     def _retry(self, checkpoint_ids: Iterable[str]) -> None:
         for checkpoint_id in checkpoint_ids:
             if checkpoint_id in self._failed:
@@ -210,7 +224,8 @@ class WriteQueue:
                 # What is started at the end of the interpreter, when the main thread is over, would not be waited for.
                 started = threading.main_thread().is_alive()
                 if started:
-                    threading.Thread(target=self._work, name="blobcp-write-behind").start()
+                    # Said, since a thread that a daemon starts is a daemon itself.
+                    threading.Thread(target=self._work, name="blobcp-write-behind", daemon=False).start()
             except RuntimeError:  # the system has no thread left, or the interpreter is about to end
                 started = False
             if not started:
@@ -218,13 +233,15 @@ class WriteQueue:
 
     def _work(self) -> None:
         while taken := self._take():
-            checkpoint_id, change = taken
-            problem: BaseException | None = None
-            try:
-                self._write(checkpoint_id, change)
-            except BaseException as error:  # whatever it is, somebody waits to be told
-                problem = error
-            self._settle(checkpoint_id, problem)
+            self._carry_out(*taken)
+
+    def _carry_out(self, checkpoint_id: str, change: Change) -> None:
+        problem: BaseException | None = None
+        try:
+            self._write(checkpoint_id, change)
+        except BaseException as error:  # whatever it is, somebody waits to be told
+            problem = error
+        self._settle(checkpoint_id, problem)
 
     def _take(self) -> tuple[str, Change] | None:
         with self._moved:

@@ -1,13 +1,18 @@
 """A program that saves behind and ends, for the tests of what is left then.
 
 ``python saving_behind.py HOW FOLDER``: ``plain`` ends right after fifty saves; ``late`` saves once more in an exit handler;
-``recovering`` has a store inside that fails once for each id; ``failing`` one that fails always; ``raising`` ends by an exception.
+``recovering`` has a store inside that fails once for each id; ``failing`` one that fails always; ``raising`` ends by an exception;
+``daemon`` saves in a daemon thread; ``endless`` has daemon threads besides that never stop saving; ``interrupted`` is
+interrupted while it waits for the rest to be written.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -45,10 +50,34 @@ def main(how: str, folder: str) -> None:
         while ("A" in store.pending) and not store._queue._failed:
             time.sleep(0.001)
         return
-    for number in range(SAVES):
-        store.set(f"{number}", b"%d" % number)
+    saving = threading.Thread(target=save_all, args=(store,), daemon=how == "daemon")
+    saving.start()
+    saving.join()
+    if how == "endless":
+        for number in range(4):
+            threading.Thread(target=save_endlessly, args=(store, f"endless {number}"), daemon=True).start()
+    if how == "interrupted":
+        threading.Thread(target=interrupt_the_end).start()
     if how == "raising":
         raise ValueError("the end")
+
+
+def save_all(store: WriteBehindStore) -> None:
+    """Save what there has to be in the end."""
+    for number in range(SAVES):
+        store.set(f"{number}", b"%d" % number)
+
+
+def save_endlessly(store: WriteBehindStore, checkpoint_id: str) -> None:
+    """Save until the interpreter is gone."""
+    while True:
+        store.set(checkpoint_id, b"blob")
+
+
+def interrupt_the_end() -> None:
+    """Press Ctrl-C once the main thread is over."""
+    threading.main_thread().join()
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -540,14 +540,14 @@ def run_to_the_end(how: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("how", ["plain", "late", "raising"])
+@pytest.mark.parametrize("how", ["plain", "late", "raising", "daemon", "endless", "interrupted"])
 def test_nothing_is_lost_at_the_end_of_a_program(tmp_path: Path, how: str) -> None:
-    """The interpreter ends when all is written, what an exit handler saves included."""
+    """The interpreter ends when all is written, what an exit handler and daemons save included, and it does end."""
     done = run_to_the_end(how, tmp_path / "store")
 
     store = FileStore(tmp_path / "store")
     assert done.returncode == (how == "raising"), done.stderr
-    assert {each: store.get(each) for each in store.list()} == {
+    assert {each: store.get(each) for each in store.list() if not each.startswith("endless")} == {
         **{f"{number}": b"%d" % number for number in range(SAVES)},
         **({"late": b"late"} if how == "late" else {}),
     }
