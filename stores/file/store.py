@@ -70,7 +70,8 @@ class FileStore:
     def __init__(self, folder: str | os.PathLike[str], *, durable: bool = True, lock_timeout: float = 30.0) -> None:
         if not (isinstance(lock_timeout, int | float) and 0 < lock_timeout < math.inf):
             raise StoreError(f"lock_timeout={lock_timeout!r} is no time to wait; give seconds above zero")
-        self.folder = Path(folder).absolute()  # so that a later chdir does not move the store
+        with explain("open the store in", Path(folder)):
+            self.folder = Path(folder).absolute()  # so that a later chdir does not move the store
         self.durable = durable
         self.lock_timeout = lock_timeout
         self._make_folder()

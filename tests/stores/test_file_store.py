@@ -227,9 +227,11 @@ def test_durable_false_never_flushes(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device; free some space or use another"),
         (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "the disk quota is used up; free some space"),
         (OSError(errno.EROFS, os.strerror(errno.EROFS)), "Read-only file system; mount the file system writable"),
-        (OSError(errno.EIO, os.strerror(errno.EIO)), "Input/output error; see the cause"),
+        (OSError(errno.ESTALE, os.strerror(errno.ESTALE)), "the file server has lost the folder; mount it anew"),
+        (OSError(errno.EOWNERDEAD, os.strerror(errno.EOWNERDEAD)), "; see the cause"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "Input/output error; see that the disk, or the network"),
     ],
-    ids=["full", "quota", "read-only", "broken"],
+    ids=["full", "quota", "read-only", "stale", "odd", "broken"],
 )
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_failing_disk_keeps_the_old_value(
@@ -492,3 +494,25 @@ def test_processes_write_one_id(store: FileStore) -> None:
     assert [(child.returncode, err) for child, (_, err) in zip(children, ends, strict=True)] == [(0, b"")] * 4
     assert store.get("K") in {letter.encode() * 5000 for letter in "ABCD"}
     assert names_in(store.folder) == ["%4b.blob"]
+
+
+def test_a_path_that_is_too_long(tmp_path: Path) -> None:
+    """Where folder and id together are too long for the system, saving and then loading says so; nothing is stored."""
+    store = FileStore(tmp_path.joinpath(*["d" * 200] * 14), durable=False)
+    store.set("short", b"1")
+
+    for call in (lambda: store.set("é" * 256, b"1"), lambda: store.get("é" * 256)):
+        with pytest.raises(StoreError, match="the path is longer than the system allows; use a folder with a shorter"):
+            call()
+
+    assert [*store.list()] == ["short"]
+
+
+def test_a_relative_folder_from_nowhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the current folder was removed, a relative one is a StoreError."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(StoreError, match="can't open the store in blobs: No such file or directory"):
+        FileStore("blobs")
