@@ -147,9 +147,11 @@ def joined(checkpoint_id: str, manifest: Manifest, parts: list[bytes]) -> bytes:
 def owner_in(first_part: bytes) -> str | None:
     """Return the id whose blob a first part belongs to; ``None`` where it is damaged."""
     try:
-        return first_part[_OWNER_SIZE : _OWNER_SIZE + int.from_bytes(first_part[:_OWNER_SIZE], "big")].decode()
-    except UnicodeDecodeError:
+        owner = first_part[_OWNER_SIZE : _OWNER_SIZE + int.from_bytes(first_part[:_OWNER_SIZE], "big")].decode()
+        inner_id_of(owner)
+    except (UnicodeDecodeError, InvalidCheckpointIdError):
         return None
+    return owner
 
 
 def manifest_value(manifest: Manifest) -> bytes:

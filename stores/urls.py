@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -9,6 +10,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from blobcp.errors import StoreUrlError
 
 __all__ = ["boolean", "options_of", "shown", "split"]
+
+
+_SECRET_WORD = re.compile(r"((?:password|secret|token)\w*\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s&]*)", re.IGNORECASE)
 
 
 class Converter(Protocol):
@@ -85,7 +89,8 @@ def shown(url: str) -> str:
     """
     scheme, slashes, rest = url.partition("://")
     if not slashes:
-        return url
+        # It may be what a library calls a connection string: words like password=secret.
+        return _SECRET_WORD.sub(r"\1***", url)
     # Up to the last @ it may be a password, also where that holds a sign which should have been percent-encoded.
     user, at, rest = rest.rpartition("@")
     name, colon, _ = user.partition(":")

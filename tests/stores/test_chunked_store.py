@@ -251,11 +251,12 @@ def test_a_damaged_part_is_an_error(store: ChunkedStore, inside: WatchedStore, c
         store.get("A")
 
 
-def test_parts_of_nobody_known_stay(store: ChunkedStore, inside: WatchedStore) -> None:
+@pytest.mark.parametrize("damaged", [b"\0\1\xff" + BIG[: CHUNK - 3], b"", b"\0\1\0" + BIG[: CHUNK - 3]])
+def test_parts_of_nobody_known_stay(store: ChunkedStore, inside: WatchedStore, damaged: bytes) -> None:
     """A sweep leaves parts alone whose owner can't be read, since somebody may want what is left of them."""
     store.set("A", BIG)
     first = parts_in(inside)[0]
-    inside.quiet.set(first, b"\0\1\xff" + BIG[: CHUNK - 3])
+    inside.quiet.set(first, damaged)
 
     assert store.sweep(NO_TIME) == 0
     assert len(parts_in(inside)) == PARTS

@@ -151,6 +151,9 @@ def test_errors_of_urls_and_extras_are_what_python_calls_them() -> None:
         ("redis://:pa/ss@cache:6379/0", "redis://:***@cache:6379/0"),
         ("redis://me:se#cr@et?@cache/0", "redis://me:***@cache/0"),
         ("http://[::1", "http://[::1"),
+        ("host=db password=secret port=1", "host=db password=*** port=1"),
+        ("password = 'it\\'s secret' host=db", "password = *** host=db"),
+        ("postgresql:?password=secret&sslmode=require", "postgresql:?password=***&sslmode=require"),
     ],
 )
 def test_a_url_is_shown_without_its_secrets(url: str, expected: str) -> None:
