@@ -42,9 +42,9 @@ def blobcp(
 ) -> None:
     """Look into stores of checkpoints, and change them.
 
-    A store is named by its URL: file:./dir, sqlite:///file.db, s3://bucket/prefix, postgresql://..., redis://... Data goes to
-    stdout, all else to stderr. The exit status is 0, or 1 where something was found (a failure, a difference), or 2 where
-    the command could not be done.
+    A store is named by its URL: file:./dir, sqlite:///file.db, s3://bucket/prefix, postgresql://..., redis://... Data
+    goes to stdout, all else to stderr. The exit status is 0, or 1 where something was found (a failure, a difference),
+    or 2 where the command could not be done.
     """
 
 

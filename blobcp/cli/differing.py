@@ -52,15 +52,17 @@ def diff(
 ) -> None:
     """Compare two blobs.
 
-    A line that begins with - is what A has, one with + what B has. With --json one document. The exit status is 1 if they differ in more than their ids.
+    A line that begins with - is what A has, one with + what B has. With --json one document. The exit status is 1 if
+    they differ in more than their ids.
     """
     if new is None and other is None:
         raise OptionError("say what it is compared with: another id, or another store by --other")
+    other_id = old if new is None else new
     envelope = read_keys(key_file).envelope
     with opened(url) as store:
         before = content_of(blob_at(store, old), old, envelope)
     with opened(other or url) as store:
-        after = content_of(blob_at(store, new or old), new or old, envelope)
+        after = content_of(blob_at(store, other_id), other_id, envelope)
     try:
         found = list(_found(before, after, content_only=content_only))
         _put_document(found) if json else _put_lines(found)

@@ -32,8 +32,8 @@ def fork(
 ) -> None:
     """Copy a run under a new id.
 
-    The fork names what it was copied from as its parent and is a run of its own, as if a program had forked it. It is sealed as
-    the original is, with the same keys. The original is not changed.
+    The fork names what it was copied from as its parent and is a run of its own, as if a program had forked it. It is
+    sealed as the original is, with the same keys. The original is not changed.
     """
     keys = read_keys(key_file)
     if check_id(target) == source:

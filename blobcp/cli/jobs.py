@@ -66,8 +66,8 @@ def copy(
 ) -> None:
     """Copy blobs to another store.
 
-    They are copied as they are, and each copy is read back. What is in TO already stays; a blob there that is another one is a failure, unless --overwrite is given. The report goes to
-    stdout. The exit status is 1 if a blob failed.
+    They are copied as they are, and each copy is read back. What is in TO already stays; a blob there that is another
+    one is a failure, unless --overwrite is given. The report goes to stdout. The exit status is 1 if a blob failed.
     """
     with opened(source) as reads, opened(target, make=True) as writes:
         report = copy_store(
@@ -119,8 +119,9 @@ def migrate(
 ) -> None:
     """Bring the blobs of a store up, in place.
 
-    By the migrations that a module of yours has; the current folder is looked in first. A blob that fails stays as it is. Runs that save meanwhile win. The report goes to stdout. The exit status is 1 if a blob
-    failed, 130 where Ctrl-C ended the job.
+    By the migrations that a module of yours has; the current folder is looked in first. A blob that fails stays as it
+    is. Runs that save meanwhile win. The report goes to stdout. The exit status is 1 if a blob failed, 130 where Ctrl-C
+    ended the job.
     """
     steps: Any = found(migrations)
     if not isinstance(steps, Migrations) and not callable(steps):

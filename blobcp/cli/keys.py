@@ -102,7 +102,7 @@ def read_keys(path: Path | None) -> Keys:
     """Return the keys of a file or, without one, of the environment.
 
     Args:
-        path: the file; ``-`` is not one. A line is ``id=`` and 64 hex digits, empty, or begins with ``#``.
+        path: the file. A line is ``id=`` and 64 hex digits, empty, or begins with ``#``.
 
     Raises:
         OptionError: the file can't be read, or a line is none of these.

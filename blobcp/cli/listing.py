@@ -47,8 +47,9 @@ def ls(
 ) -> None:
     """List what is in a store.
 
-    Only headers are read: no content is decoded, and no key is needed. A table on a terminal; else a line for each blob, its columns apart by tabs: id, graph, status, step, state version,
-    pending interrupts, time, size in bytes. With --json an object on each line. A blob that can't be read has a row that says so.
+    Only headers are read: no content is decoded, and no key is needed. A table on a terminal; else a line for each
+    blob, its columns apart by tabs: id, graph, status, step, state version, pending interrupts, time, size in bytes.
+    With --json an object on each line. A blob that can't be read has a row that says so.
     """
     selection = Selection(status=status or (), graph=graph or (), older=older, newer=newer)
     envelope = read_keys(key_file).envelope

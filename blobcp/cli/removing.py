@@ -44,7 +44,8 @@ def rm(
 ) -> None:
     """Remove blobs from a store.
 
-    Those of the ids given, or those that all the options select. It asks before, and prints the ids. A run that moves on after it was selected by its header is looked at again, and stays where it is not among them any more.
+    Those of the ids given, or those that all the options select. It asks before, and prints the ids. A run that moves
+    on after it was selected by its header is looked at again, and stays where it is not among them any more.
     """
     selection = Selection(status=status or (), graph=graph or (), older=older, newer=newer)
     if bool(ids) == bool(prefix or selection):

@@ -38,7 +38,8 @@ def show(
 ) -> None:
     """Show one blob.
 
-    That is its header, what waits for an answer, and what it holds, without the classes of its program. Nothing is ever unpickled. With --json one document, with nothing left out.
+    That is its header, what waits for an answer, and what it holds, without the classes of its program. Nothing is ever
+    unpickled. With --json one document, with nothing left out.
     """
     envelope = read_keys(key_file).envelope
     with opened(url) as store:

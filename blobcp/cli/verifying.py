@@ -45,8 +45,9 @@ def verify(
 ) -> None:
     """Verify every blob of a store.
 
-    The digest, the header, the id, and that the content can be decoded. Those that fail are printed. Content that is pickled, or sealed with keys that were not given, is counted as not opened. With --json an object on each
-    line. The exit status is 1 if a blob failed.
+    The digest, the header, the id, and that the content can be decoded. Those that fail are printed. Content that is
+    pickled, or sealed with keys that were not given, is counted as not opened. With --json an object on each line. The
+    exit status is 1 if a blob failed.
     """
     keys = read_keys(key_file)
     counts = Counter[str]()
@@ -127,7 +128,8 @@ def check(
 ) -> None:
     """Check a store of your own.
 
-    This is the conformance kit, which all stores of blobcp pass. python -m blobcp.testing is the same with more options. The exit status is 1 if a check failed.
+    This is the conformance kit, which all stores of blobcp pass. python -m blobcp.testing is the same with more
+    options. The exit status is 1 if a check failed.
     """
     opens = found(make_store)
     if not callable(opens):

@@ -191,8 +191,8 @@ def test_another_encoding(folder: FileStore, url: str) -> None:
     folder.set("Ünï ☕🎉", parked("Ünï ☕🎉"))
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
 
-    plain = run_command("ls", url, **environment)
-    as_json = run_command("ls", url, "--json", **environment)
+    plain = run_command("ls", url, environment=environment)
+    as_json = run_command("ls", url, "--json", environment=environment)
 
     assert plain.out.startswith('"\\xdcn\\xef \\u2615\\U0001f389"\t')
     assert json.loads(as_json.out)["id"] == "Ünï ☕🎉"
@@ -241,7 +241,7 @@ def test_no_color(folder: FileStore, url: str) -> None:
     """NO_COLOR leaves the colours out."""
     folder.set("a", parked("a"))
 
-    coloured = [in_terminal("ls", url, **variables).out for variables in ({}, {"NO_COLOR": "1"})]
+    coloured = [in_terminal("ls", url, environment=variables).out for variables in ({}, {"NO_COLOR": "1"})]
 
     assert ["\x1b[33m" in out for out in coloured] == [True, False]
 
@@ -250,7 +250,7 @@ def test_a_tree_in_a_terminal(folder: FileStore, url: str) -> None:
     """On a terminal a blob is a tree."""
     folder.set("a", parked("a"))
 
-    done = in_terminal("show", url, "a", NO_COLOR="1")
+    done = in_terminal("show", url, "a", environment={"NO_COLOR": "1"})
 
     lines = STYLE.sub("", done.out)
     assert done.status == 0

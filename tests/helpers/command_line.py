@@ -16,6 +16,7 @@ from typing import NamedTuple
 __all__ = ["Command", "Done", "in_terminal", "run_command"]
 
 COMMAND = [sys.executable, "-m", "blobcp.cli"]
+NOTHING: Mapping[str, str] = {}
 
 
 class Done(NamedTuple):
@@ -30,8 +31,8 @@ Command = Callable[..., Done]
 """Runs ``blobcp`` with arguments in this process."""
 
 
-def run_command(*arguments: str, cwd: Path | None = None, **environment: str) -> Done:
-    """Run the command with its output in pipes, and nobody to ask."""
+def run_command(*arguments: str, cwd: Path | None = None, environment: Mapping[str, str] = NOTHING) -> Done:
+    """Run the command with its output in pipes, and nobody to ask; ``environment`` has further variables."""
     done = subprocess.run(
         [*COMMAND, *arguments],
         cwd=cwd,
@@ -46,7 +47,7 @@ def run_command(*arguments: str, cwd: Path | None = None, **environment: str) ->
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def in_terminal(*arguments: str, columns: int = 80, typed: str = "", **environment: str) -> Done:
+def in_terminal(*arguments: str, columns: int = 80, typed: str = "", environment: Mapping[str, str] = NOTHING) -> Done:
     """Run the command in a terminal; what it writes is all in ``out``.
 
     Args:
