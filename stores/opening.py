@@ -51,5 +51,11 @@ def open_store(url: str) -> CheckPointStore:
             f"several installed stores have the scheme of {shown(url)!r}: {named}; uninstall all but one"
         )
     [entry] = openers.values()
-    store: CheckPointStore = entry.load()(url)
+    try:
+        opener = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise StoreUrlError(
+            f"the store of {shown(url)!r} can't be loaded from {entry.value}: {error}; see the distribution that brings it"
+        ) from error
+    store: CheckPointStore = opener(url)
     return store

@@ -23,6 +23,7 @@ memory = plugin:open_memory
 
 def install(folder: Path, name: str, more: str = "", code: str = "") -> None:
     """Put a distribution with entry points and a module ``plugin`` into a folder that is on ``sys.path``."""
+    sys.modules.pop("plugin", None)  # that of another test
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -86,6 +87,20 @@ def test_another_distribution_brings_a_store(tmp_path: Path, monkeypatch: pytest
 
     assert isinstance(store, MapStore)
     assert vars(store)["url"] == "memory://somewhere?x=1"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("import no_such_library", "no_such_library"), ("del open_memory", "open_memory")]
+)
+def test_a_broken_store_of_another_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    """A third party's store that can't be loaded is named, with the reason."""
+    install(tmp_path, "elsewhere", code=code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    with pytest.raises(StoreUrlError, match=f"'memory:x' can't be loaded from plugin:open_memory: .*{said}"):
+        open_store("memory:x")
 
 
 def test_two_distributions_with_one_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
