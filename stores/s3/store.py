@@ -171,8 +171,12 @@ class S3Store:
 
         Raises:
             InvalidCheckpointIdError: one is no id; those that came before it may be removed.
-            StoreError: some could not be removed; the message names the first of them.
+            StoreError: some could not be removed, and the message names the first of them; or a single id was given.
         """
+        if isinstance(checkpoint_ids, str):  # each of its characters would be an id
+            raise StoreError(
+                f"delete_many takes many ids, not {checkpoint_ids[:80]!r} alone; give a list of ids, or use delete"
+            )
         keys = (key_of(self.prefix, checkpoint_id) for checkpoint_id in checkpoint_ids)
         while batch := list(islice(keys, DELETE_BATCH)):
             with explain(f"delete {len(batch)} checkpoints in {self._place(self.prefix)}"):

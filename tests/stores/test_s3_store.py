@@ -143,6 +143,18 @@ def test_lists_and_deletes_more_than_a_page(s3_bucket: str, s3_proxy: FaultyProx
     client.close()
 
 
+def test_one_id_is_not_many(s3_store: S3Store) -> None:
+    """A single id in the place of many is refused, and nothing is deleted that its characters name."""
+    s3_store.set("a", b"1")
+
+    with pytest.raises(
+        StoreError, match="delete_many takes many ids, not 'ab' alone; give a list of ids, or use delete"
+    ):
+        s3_store.delete_many("ab")
+
+    assert s3_store.get("a") == b"1"
+
+
 def test_stores_of_one_bucket_are_apart(s3_bucket: str, s3_endpoint: str) -> None:
     """A prefix ends where the id begins, so stores whose prefixes begin alike don't see each other's blobs."""
     with (
