@@ -5,19 +5,14 @@ Each promises what :mod:`blobcp.store` asks for. The library that a store needs 
 
 from __future__ import annotations
 
-from .chunked import ChunkedStore
-from .expiring import ExpiringStore
 from .file import FileStore
 from .map import MapStore
 from .opening import open_store
 from .postgres import AsyncPostgresStore, PostgresStore
-from .prefixed import PrefixedStore
 from .redis import AsyncRedisStore, RedisStore
-from .retrying import RetryingStore
 from .s3 import S3Store
 from .sqlite import SQLiteStore
-from .tiered import TieredStore
-from .write_behind import WriteBehindStore
+from .wrappers import ChunkedStore, ExpiringStore, PrefixedStore, RetryingStore, TieredStore, WriteBehindStore
 
 __all__ = [
     "AsyncPostgresStore",

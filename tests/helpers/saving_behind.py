@@ -18,7 +18,7 @@ from pathlib import Path
 
 from blobcp.errors import StoreError
 from blobcp.stores import FileStore
-from blobcp.stores.write_behind import WriteBehindStore
+from blobcp.stores.wrappers.write_behind import WriteBehindStore
 
 SCRIPT = Path(__file__)
 SAVES = 50

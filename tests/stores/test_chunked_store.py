@@ -15,8 +15,8 @@ from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, Sto
 from blobcp.store import CheckPointDeleter, CheckPointLister
 from blobcp.stores import FileStore, MapStore
 from blobcp.stores.blobs import Blob
-from blobcp.stores.chunked import LONGEST_SAVE, PARTS_OUTLIVE, READS, ChunkedStore
-from blobcp.stores.parts import PART_PREFIX, manifest_in
+from blobcp.stores.wrappers.chunked import LONGEST_SAVE, PARTS_OUTLIVE, READS, ChunkedStore
+from blobcp.stores.wrappers.parts import PART_PREFIX, manifest_in
 
 CHUNK = 1024
 BIG = bytes(range(256)) * 20
@@ -347,7 +347,7 @@ def test_a_save_that_takes_too_long_gives_up(
     store: ChunkedStore, inside: WatchedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A save that a sweep could take for a killed one ends before its manifest."""
-    monkeypatch.setattr("blobcp.stores.chunked.LONGEST_SAVE", -1.0)
+    monkeypatch.setattr("blobcp.stores.wrappers.chunked.LONGEST_SAVE", -1.0)
 
     with pytest.raises(StoreError, match="'A' was not stored: writing its 6 parts took more than"):
         store.set("A", BIG)

@@ -17,7 +17,7 @@ from blobcp.codec.frame import frame_start, join_frame
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointLister, CheckPointSwapper
 from blobcp.stores import FileStore, MapStore
-from blobcp.stores.expiring import CLAIM, CLAIM_SECONDS, ExpiringStore
+from blobcp.stores.wrappers.expiring import CLAIM, CLAIM_SECONDS, ExpiringStore
 
 START_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 TTL = timedelta(days=30)

@@ -10,9 +10,9 @@ import pytest
 from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointStore, CheckPointSwapper
 from blobcp.stores import MapStore
-from blobcp.stores.prefixed import PrefixedStore
-from blobcp.stores.retrying import RetryingStore
 from blobcp.stores.sqlite import SQLiteStore
+from blobcp.stores.wrappers.prefixed import PrefixedStore
+from blobcp.stores.wrappers.retrying import RetryingStore
 
 
 class BareStore:

@@ -17,7 +17,7 @@ from blobcp.errors import (
 )
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 from blobcp.stores import FileStore, MapStore
-from blobcp.stores.retrying import RetryingStore
+from blobcp.stores.wrappers.retrying import RetryingStore
 from blobcp.testing import FailingStore
 
 SECOND = timedelta(seconds=1)

@@ -18,8 +18,8 @@ from watched_store import ALL_POWERS, Hook, WatchedStore, powers_of, with_powers
 from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointSwapper
 from blobcp.stores import FileStore, MapStore
-from blobcp.stores.tiered import TieredStore
-from blobcp.stores.write_behind import WriteBehindStore
+from blobcp.stores.wrappers.tiered import TieredStore
+from blobcp.stores.wrappers.write_behind import WriteBehindStore
 
 LIMIT = 30.0
 

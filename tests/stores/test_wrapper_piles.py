@@ -13,10 +13,10 @@ from blobcp.codec import Envelope, Header
 from blobcp.errors import CheckpointDoneError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointStore, CheckPointSwapper
 from blobcp.stores import FileStore, MapStore, PrefixedStore, RetryingStore
-from blobcp.stores.chunked import ChunkedStore
-from blobcp.stores.expiring import ExpiringStore
-from blobcp.stores.tiered import TieredStore
-from blobcp.stores.write_behind import WriteBehindStore
+from blobcp.stores.wrappers.chunked import ChunkedStore
+from blobcp.stores.wrappers.expiring import ExpiringStore
+from blobcp.stores.wrappers.tiered import TieredStore
+from blobcp.stores.wrappers.write_behind import WriteBehindStore
 from blobcp.wrapping import StoreWrapper
 
 DAY = timedelta(days=1)

@@ -22,7 +22,7 @@ from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, Sto
 from blobcp.store import CheckPointSwapper
 from blobcp.stores import FileStore, MapStore
 from blobcp.stores.blobs import Blob
-from blobcp.stores.write_behind import WriteBehindStore
+from blobcp.stores.wrappers.write_behind import WriteBehindStore
 
 LIMIT = 30.0
 

@@ -12,9 +12,9 @@ from blobcp.errors import CheckpointConflictError, StoreError, text_of
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointStore, CheckPointSwapper, check_id
 from blobcp.wrapping import StoreWrapper
 
+from ..blobs import Blob, to_bytes
+from ..forking import watch_forks
 from . import tiers
-from .blobs import Blob, to_bytes
-from .forking import watch_forks
 from .write_behind import WriteBehindStore
 
 __all__ = ["TieredStore"]

@@ -13,8 +13,8 @@ from blobcp.errors import StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointStore, CheckPointSwapper, check_id
 from blobcp.wrapping import StoreWrapper
 
-from .blobs import Blob, to_bytes
-from .expiry import seconds_of
+from ..blobs import Blob, to_bytes
+from ..expiry import seconds_of
 from .write_queue import Change, WriteQueue
 
 __all__ = ["WriteBehindStore"]

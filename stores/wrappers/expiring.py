@@ -11,8 +11,8 @@ from blobcp.errors import CheckpointConflictError, CheckpointError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointLister, CheckPointStore, CheckPointSwapper, check_id
 from blobcp.wrapping import StoreWrapper
 
-from .blobs import Blob, to_bytes
-from .conflicts import conflict
+from ..blobs import Blob, to_bytes
+from ..conflicts import conflict
 
 __all__ = ["ExpiringStore"]
 

@@ -10,8 +10,8 @@ from blobcp.errors import CheckpointConflictError, InvalidCheckpointIdError, Sto
 from blobcp.store import MAX_ID_BYTES, CheckPointStore, check_id
 from blobcp.wrapping import StoreWrapper
 
-from .blobs import Blob, to_bytes
-from .conflicts import conflict
+from ..blobs import Blob, to_bytes
+from ..conflicts import conflict
 
 __all__ = ["PrefixedStore"]
 

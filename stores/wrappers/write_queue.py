@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from blobcp.errors import StoreError, text_of
 
-from .forking import watch_forks
+from ..forking import watch_forks
 
 __all__ = ["Change", "WriteQueue"]
 

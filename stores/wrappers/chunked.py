@@ -13,10 +13,10 @@ from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointLister, CheckPointStore
 from blobcp.wrapping import StoreWrapper
 
+from ..blobs import Blob, to_bytes
+from ..conflicts import conflict
+from ..expiry import seconds_of
 from . import parts
-from .blobs import Blob, to_bytes
-from .conflicts import conflict
-from .expiry import seconds_of
 from .parts import Manifest
 
 __all__ = ["ChunkedStore"]

@@ -13,8 +13,8 @@ from blobcp.errors import CheckpointConflictError, CheckpointError, MissingExtra
 from blobcp.store import CheckPointStore, check_id
 from blobcp.wrapping import StoreWrapper
 
-from .blobs import Blob, to_bytes
-from .expiry import seconds_of
+from ..blobs import Blob, to_bytes
+from ..expiry import seconds_of
 
 __all__ = ["RetryingStore"]
 
