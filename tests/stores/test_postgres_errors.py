@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -232,6 +235,31 @@ def test_a_silent_server_is_not_waited_for_without_end(postgres_dsn: str, monkey
 
     assert "can't save checkpoint 'order-17' to table" in str(error)
     assert str(error).endswith("; a connection broke before the reply came, so nobody knows whether the server did it")
+
+
+def test_an_interrupted_call_ends_though_the_server_is_silent(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends a call, which is not sent again, and its connection is not kept."""
+    monkeypatch.setattr("blobcp.stores.postgres.connections.CANCEL_TIMEOUT", 0.1)
+
+    with proxied(postgres_dsn) as proxy, PostgresStore(f"{proxy.url}&connect_timeout=2") as store:
+        save(store)
+        proxy.mute.set()
+        asked = proxy.asked
+
+        def interrupt() -> None:
+            while proxy.asked == asked:
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with ThreadPoolExecutor(1) as pool:
+            interrupted = pool.submit(interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                load(store)
+            interrupted.result(timeout=30)
+        assert store._pool().idle.take() is None
+        assert proxy.asked == asked + 1
 
 
 def test_too_few_connections(postgres_dsn: str) -> None:
