@@ -130,12 +130,13 @@ class FileStore:
         """
         folders, path = self._place_of(checkpoint_id)
         with explain(f"delete checkpoint {checkpoint_id!r} at", path):
+            self._check_folder()
             try:
                 refuse_links(*folders[1:])
                 with self._locked(checkpoint_id):
                     Path(path).unlink()
             except FileNotFoundError:
-                self.folder.stat()
+                self._check_folder()  # it may have gone meanwhile
             else:
                 self._flush(folders[-1])
 
@@ -149,6 +150,7 @@ class FileStore:
             StoreError: the folder can't be read.
         """
         with explain("list the store in", self.folder):
+            self._check_folder()
             found = sorted(found for found, _ in find_blobs(self.folder) if found.startswith(prefix))
         yield from found
 
@@ -221,8 +223,7 @@ class FileStore:
                 with open_blob(path) as (descriptor, status):
                     data = read_all(descriptor, status.st_size)
             except FileNotFoundError:
-                # Without its folder the store can't say that the blob isn't there.
-                self.folder.stat()
+                self._check_folder()
                 return None
         blob = strip(data, time.time_ns())
         return None if blob is None else (blob, status)
@@ -238,6 +239,7 @@ class FileStore:
         folders, path = self._place_of(checkpoint_id)
         blob = to_bytes(checkpoint_id, checkpoint)
         with explain(f"save checkpoint {checkpoint_id!r} ({len(blob)} bytes) to", path):
+            self._check_folder()
             for folder in folders[1:]:
                 with suppress(FileExistsError):
                     Path(folder).mkdir(mode=0o700)
@@ -264,6 +266,18 @@ class FileStore:
             except ValueError as error:  # a NUL, or a lone surrogate
                 raise StoreError(f"{str(self.folder)!r} is no path of a folder: {error}; give another") from error
             self._flush(*(str(path.parent) for path in missing))
+            self._device = self.folder.stat().st_dev
+
+    def _check_folder(self) -> None:
+        """Say nothing of what is or isn't there where the store's own folder is not there.
+
+        One whose disk was unmounted leaves an empty folder of the same name, on another device.
+        """
+        if self.folder.stat().st_dev != self._device:
+            raise StoreError(
+                f"the store's folder {self.folder} is on another device than when the store was opened; mount the disk again, "
+                "or open the store anew if it was moved on purpose"
+            )
 
     def _flush(self, *folders: str) -> None:
         if self.durable:
@@ -289,4 +303,5 @@ class FileStore:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        self._make_folder()
         self._show_powers()

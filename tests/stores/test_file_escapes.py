@@ -4,8 +4,10 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from absent import absent
 
 from blobcp.errors import StoreError
 from blobcp.stores import FileStore
@@ -13,6 +15,7 @@ from blobcp.stores.file import io
 from blobcp.stores.file.names import parts_of
 
 NESTED = "n" * 200
+OTHER_DEVICE = "/dev/shm"
 
 CALLS: dict[str, Callable[[FileStore, str], object]] = {
     "get": lambda store, checkpoint_id: store.get(checkpoint_id),
@@ -132,3 +135,25 @@ def test_a_folder_that_is_none_is_refused(folder: str) -> None:
     """A path that the operating system can't be asked for is a StoreError."""
     with pytest.raises(StoreError, match=r"is no path of a folder: .*; give another"):
         FileStore(folder)
+
+
+def test_an_unmounted_disk_is_not_an_empty_store(tmp_path: Path) -> None:
+    """F25: where the folder leads to another device than at the opening, no call says that a blob is absent, or saves there."""
+    with TemporaryDirectory(dir=OTHER_DEVICE) as other:
+        if Path(other).stat().st_dev == tmp_path.stat().st_dev:
+            absent(f"{OTHER_DEVICE} is no device of its own")
+        mounted, place = tmp_path / "mounted", tmp_path / "place"
+        mounted.mkdir()
+        place.symlink_to(mounted)
+        store = FileStore(place)
+        store.set("a", b"1")
+        place.unlink()
+        place.symlink_to(other)
+
+        for call in (*CALLS.values(), lambda store, _: [*store.list()]):
+            with pytest.raises(StoreError, match="is on another device than when the store was opened; mount the disk"):
+                call(store, "b")
+        assert contents_of(Path(other)) == {}
+        place.unlink()
+        place.symlink_to(mounted)
+        assert store.get("a") == b"1"
