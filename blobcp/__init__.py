@@ -4,6 +4,7 @@ Build a :class:`Graph`, compile it with a store from :mod:`blobcp.stores`, run i
 ask somebody, one opaque blob is kept; :meth:`App.resume` answers and goes on, in any process.
 """
 
+from blobcp.cancel import CancelToken, cancel_on_signal
 from blobcp.checkpoint import Address, Checkpoint
 from blobcp.codec import (
     Envelope,
@@ -82,6 +83,7 @@ __all__ = [
     "App",
     "BlobcpError",
     "BranchError",
+    "CancelToken",
     "Checkpoint",
     "CheckpointConflictError",
     "CheckpointCorruptError",
@@ -129,6 +131,7 @@ __all__ = [
     "UnregisteredTypeError",
     "ValueMismatchError",
     "address_segment",
+    "cancel_on_signal",
     "composite_interrupt",
     "current_address",
     "get_interrupt_state",
