@@ -6,12 +6,13 @@ the node functions, and tells the machine what came of them. It knows nothing of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final
 
+from blobcp.cancel import CancelToken
 from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError, text_of
-from blobcp.graph.effects import Call, Effect, RunNodes, Visit
+from blobcp.graph.effects import Abandoned, Call, Effect, RunNodes, Visit, Watch
 from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.plan import START, GraphPlan, NodePlan
 from blobcp.graph.run import Machine, Outcome
@@ -38,6 +39,8 @@ class Session:
         types: the classes of the graphs' states.
         snapshot: keeps inputs as they were, for a run that may be stored; ``None`` for one that is not.
         concurrency: how many node functions may run at once; ``None`` for any number.
+        cancel: stops the run from outside.
+        keep: keeps states as they were, for a run that may be cancelled.
 
     Attributes:
         answered: the points that were answered in nodes which stopped again; they are kept with the checkpoint.
@@ -49,8 +52,12 @@ class Session:
         types: StateTypes,
         snapshot: Snapshot | None,
         concurrency: int | None,
+        cancel: CancelToken | None,
+        keep: Snapshot,
     ) -> None:
         self._machine = machine
+        self._cancel = cancel
+        self._keep = keep
         self._types = types
         self._snapshot = snapshot
         self._limit = concurrency
@@ -97,20 +104,71 @@ class Session:
 
     def run(self) -> Generator[Effect, Any, Outcome]:
         """Run until there is an outcome."""
-        machine = self._machine
-        while machine.outcome is None:
-            while tasks := machine.take():
-                for task in tasks:
-                    yield from self._prepare(task)
-            if machine.outcome is not None:
-                break
-            visits = self._next_to_start()
-            if not self._flying:
-                raise RuntimeError("the machine has no outcome and nothing is under way")
-            visit = yield RunNodes(visits)
-            self._flying -= 1
-            yield from self._conclude(visit)
+        machine, cancel = self._machine, self._cancel
+        if cancel is not None:
+            self._guard_states(machine.root)
+            yield Watch(cancel)
+        try:
+            while machine.outcome is None:
+                if cancel is not None:
+                    self._heed(cancel)
+                while tasks := machine.take():
+                    for task in tasks:
+                        if cancel is None or self._still_wanted(cancel, task):
+                            yield from self._prepare(task)
+                if machine.outcome is not None:
+                    break
+                visits = self._next_to_start()
+                if not self._flying:
+                    raise RuntimeError("the machine has no outcome and nothing is under way")
+                visit = yield RunNodes(visits)
+                if visit is None:
+                    continue
+                self._flying -= 1
+                if cancel is None or not self._heed(cancel):
+                    yield from self._conclude(visit)
+        except Abandoned:
+            self._abandon()
+        assert machine.outcome is not None
         return machine.outcome
+
+    def _heed(self, cancel: CancelToken) -> bool:
+        """Tell the machine of a cancel from outside, and return whether that was the end of the run."""
+        machine = self._machine
+        if cancel.cancelled and machine.outcome is None:
+            if cancel.due:
+                self._abandon()
+            elif not (machine.cancelled or machine.failing):
+                machine.cancel()
+                self._waiting = []
+        return machine.outcome is not None
+
+    def _abandon(self) -> None:
+        """Leave everything behind that is under way."""
+        for run in self._machine.root.walk():
+            if isinstance(run.frame.cell, StateCell):
+                run.frame.cell.close()
+        self._machine.abandon()
+
+    def _still_wanted(self, cancel: CancelToken, task: Task) -> bool:
+        """Tell whether a task that was taken is to be started; a cancel takes it back."""
+        return not self._heed(cancel) and (task.leaving or not self._machine.cancelled)
+
+    def _guard_states(self, root: GraphRun) -> None:
+        for run in root.walk():
+            if isinstance(run.frame.cell, StateCell):
+                run.frame.cell.guard(self._keep)
+
+    def unfinished_answers(self) -> Iterator[Entry]:
+        """Yield the points that were answered in nodes which a cancel has stopped before they could end."""
+        for run in self._machine.root.walk():
+            for task in (*run.ready, *(task for task, _ in run.stopped.values())):
+                if (
+                    task.scope is not None
+                    and not task.scope.closed
+                    and (task.leaving or task.node.key not in run.children)
+                ):
+                    yield from task.scope.kept()
 
     def _next_to_start(self) -> Sequence[Visit]:
         waiting = self._waiting
@@ -118,12 +176,15 @@ class Session:
             waiting = waiting[: self._limit - self._flying]
         self._waiting = self._waiting[len(waiting) :]
         self._flying += len(waiting)
+        if self._cancel is not None:
+            for visit in waiting:
+                visit.task.started = True
         return waiting
 
     def _prepare(self, task: Task) -> Steps:
         """Get a task ready to be run: keep its input, run its pre-handler, go into it if it is a graph."""
         node, run = task.node, task.run
-        scope = Scope(run.frame, node.key)
+        task.scope = scope = Scope(run.frame, node.key)
         context = copy_context()
         context.run(CURRENT.set, scope)
         visit = Visit(task, scope, context)
@@ -155,6 +216,8 @@ class Session:
     def _enter(self, visit: Visit, plan: GraphPlan, value: Any) -> Steps:
         task, outer = visit.task, visit.task.run.frame
         cell = yield from make_cell(plan, task.path, visit.context, self._types)
+        if cell is not None and self._cancel is not None:
+            cell.guard(self._keep)
         frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
         yield from self.start(GraphRun(plan, frame, task), value, visit.context)
 

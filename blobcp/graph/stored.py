@@ -84,6 +84,8 @@ class StoredRun:
             RunError: it failed.
             CheckpointError: it could not be loaded or stored.
         """
+        if self._options.cancel is not None:
+            self._options.cancel.claim()
         stored = yield from self._load()
         if stored is None:
             machine, session = yield from self._begin(value)
@@ -173,8 +175,9 @@ class StoredRun:
 
     def _session(self, root: GraphRun) -> tuple[Machine, Session]:
         machine = Machine(root, new_id, self._options.max_steps)
-        snapshot = self._checkpointer.snapshot if self._options.write_id is not None else None
-        return machine, Session(machine, self._types, snapshot, self._options.concurrency)
+        options, keep = self._options, self._checkpointer.snapshot
+        snapshot = keep if options.write_id is not None else None
+        return machine, Session(machine, self._types, snapshot, options.concurrency, options.cancel, keep)
 
     def _finish(self, machine: Machine, value: Any) -> Steps:
         """Deal with the blob of a run that is over; one that neither loaded nor saved leaves the store alone."""
@@ -215,16 +218,21 @@ class StoredRun:
             if self._host is not None:
                 for at in signal.walk():
                     at.stored_under = at.stored_under or write_id
-            untaken = [entry for entry in machine.root.frame.resumption or () if not entry.pending]
-            keep_points(checkpoint, signal, [*session.answered, *untaken])
+            untaken = [
+                entry
+                for entry in machine.root.frame.resumption or ()
+                if not entry.pending or (machine.cancelled and entry.outlives_stop)
+            ]
+            keep_points(checkpoint, signal, [*session.answered, *session.unfinished_answers(), *untaken])
             header = self._header(machine, write_id, "interrupted", points)
             completed = machine.root.all_completed()
             yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed, self._expected)
         elif self._host is not None:
             self._host.raised.append(signal)
         where = f"; checkpoint {write_id!r}" if write_id is not None else "; not stored, since it has no checkpoint id"
+        why = "cancelled: " if machine.cancelled else ""
         raise Interrupted(
-            f"{stopped_at(info)}, at {', '.join(str(point.address) for point in points)}{where}",
+            f"{why}{stopped_at(info)}, at {', '.join(str(point.address) for point in points)}{where}",
             interrupts=points,
             info=info,
             checkpoint_id=write_id,
