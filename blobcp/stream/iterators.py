@@ -44,7 +44,7 @@ class IteratorFeed(Feed[T]):
 
     def read(self, wake: Wake, here: bool) -> T | End | NotYet:
         if (here or not self._blocking) and not self._slot.busy:
-            item = _step(self._context, self._iterator)
+            item = next(self._iterator, END) if self._context is None else _step(self._context, self._iterator)
         else:
             outcome = self._slot.take(wake)
             if outcome is None:
@@ -74,9 +74,9 @@ class IteratorFeed(Feed[T]):
     def _start(self) -> None:
         if self._worker is None:
             self._worker = _Worker()
-            self._context = self._context or copy_context()
+        context = self._context = self._context or copy_context()
         self._slot.busy = True
-        self._worker.do(partial(_pull, self._context, self._iterator, self._slot))
+        self._worker.do(partial(_pull, context, self._iterator, self._slot))
 
     def _stop(self) -> None:
         if self._worker is not None:
@@ -92,11 +92,11 @@ def _nothing() -> None:
     """Stands for the closing of what can't be closed."""
 
 
-def _step(context: Context | None, iterator: Iterator[T]) -> T | End:
-    return next(iterator, END) if context is None else context.run(lambda: next(iterator, END))
+def _step(context: Context, iterator: Iterator[T]) -> T | End:
+    return context.run(lambda: next(iterator, END))
 
 
-def _pull(context: Context | None, iterator: Iterator[T], slot: Slot[T]) -> None:
+def _pull(context: Context, iterator: Iterator[T], slot: Slot[T]) -> None:
     try:
         outcome = Outcome(_step(context, iterator))
     except BaseException as error:
