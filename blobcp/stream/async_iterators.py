@@ -35,11 +35,11 @@ class AsyncIteratorFeed(Feed[T]):
     """
 
     def __init__(self, source: AsyncIterable[T], context: Context | None) -> None:
-        self._iterator = aiter(source)
-        self._context = context
         self._pulls: _Pulls[T] = _Pulls()
-        self._loop = asyncio._get_running_loop()
         self._thread: _LoopThread | None = None
+        self._loop = asyncio._get_running_loop()
+        self._context = context
+        self._iterator = aiter(source)
 
     def read(self, wake: Wake, here: bool) -> T | End | NotYet:
         outcome = self._pulls.take(wake)
@@ -177,9 +177,9 @@ class _LoopThread:
         thread = threading.Thread(target=_turn, args=(started,), name="blobcp-stream-loop", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:
-            raise StreamError(f"no thread could be started to read an async source: {error}") from error
-        self.loop, self._end = started.result()
+            self.loop, self._end = started.result()
+        except (RuntimeError, OSError) as error:
+            raise StreamError(f"no event loop could be started to read an async source: {error}") from error
 
     def stop(self, _: object = None) -> None:
         try:
@@ -195,7 +195,12 @@ def _turn(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]
         started.set_result((loop, end))
         await end
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except BaseException as error:
+        if started.done():
+            raise
+        started.set_exception(error)  # no loop could be made
 
 
 def _finish(end: asyncio.Future[None]) -> None:

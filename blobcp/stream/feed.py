@@ -81,6 +81,11 @@ class Slot(Generic[T]):
         self._outcome: Outcome[T] | None = None
         self._wake: Wake | None = None
 
+    @property
+    def under_way(self) -> bool:
+        """Whether something is still to arrive."""
+        return self.busy and self._outcome is None
+
     def take(self, wake: Wake) -> Outcome[T] | None:
         """Return what has arrived; ``wake`` is called where it has not."""
         self._wake = wake  # before looking, so that what arrives in between wakes

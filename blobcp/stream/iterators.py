@@ -20,6 +20,7 @@ from blobcp.stream.signs import END, NOT_YET, End, NotYet
 
 __all__ = ["IteratorFeed"]
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -43,7 +44,7 @@ class IteratorFeed(Feed[T]):
 
     def read(self, wake: Wake, here: bool) -> T | End | NotYet:
         if (here or not self._blocking) and not self._slot.busy:
-            item = _step(self._context, self._iterator)
+            item = next(self._iterator, END) if self._context is None else _step(self._context, self._iterator)
         else:
             outcome = self._slot.take(wake)
             if outcome is None:
@@ -57,23 +58,25 @@ class IteratorFeed(Feed[T]):
         return item
 
     def close(self, patient: bool) -> list[Future[None]]:
-        close: Callable[[], object] | None = getattr(self._iterator, "close", None)
+        close: Callable[[], object] = getattr(self._iterator, "close", _nothing)
         self._iterator = iter(())
         done: Future[None] = Future()
-        if self._worker is not None:
-            self._worker.do(partial(_close, self._context, close, done))
-            waits = patient or not self._slot.busy
-            self._stop()
-            return [done] if waits else []
-        _close(self._context, close, done)
-        return [done]
+        run = partial(_close, self._context, close, done)
+        if self._worker is None:
+            run()
+            return [done]
+        waits = patient or not self._slot.under_way
+        # Where nobody waits, an error is reported as that of a thread.
+        self._worker.do(run if waits else partial(_in, self._context, close))
+        self._stop()
+        return [done] if waits else []
 
     def _start(self) -> None:
         if self._worker is None:
             self._worker = _Worker()
-            self._context = self._context or copy_context()
+        context = self._context = self._context or copy_context()
         self._slot.busy = True
-        self._worker.do(partial(_pull, self._context, self._iterator, self._slot))
+        self._worker.do(partial(_pull, context, self._iterator, self._slot))
 
     def _stop(self) -> None:
         if self._worker is not None:
@@ -81,13 +84,19 @@ class IteratorFeed(Feed[T]):
             self._worker = None
 
 
-def _step(context: Context | None, iterator: Iterator[T]) -> T | End:
-    if context is None:
-        return next(iterator, END)
+def _in(context: Context | None, call: Callable[[], R]) -> R:
+    return call() if context is None else context.run(call)
+
+
+def _nothing() -> None:
+    """Stands for the closing of what can't be closed."""
+
+
+def _step(context: Context, iterator: Iterator[T]) -> T | End:
     return context.run(lambda: next(iterator, END))
 
 
-def _pull(context: Context | None, iterator: Iterator[T], slot: Slot[T]) -> None:
+def _pull(context: Context, iterator: Iterator[T], slot: Slot[T]) -> None:
     try:
         outcome = Outcome(_step(context, iterator))
     except BaseException as error:
@@ -95,10 +104,9 @@ def _pull(context: Context | None, iterator: Iterator[T], slot: Slot[T]) -> None
     slot.arrived(outcome)
 
 
-def _close(context: Context | None, close: Callable[[], object] | None, done: Future[None]) -> None:
+def _close(context: Context | None, close: Callable[[], object], done: Future[None]) -> None:
     try:
-        if close is not None:
-            close() if context is None else context.run(close)
+        _in(context, close)
     except BaseException as error:
         done.set_exception(error)
     else:
@@ -109,14 +117,14 @@ class _Worker:
     """A thread that does one thing after the other, until it is stopped or forgotten."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         thread = threading.Thread(target=_work, args=(self._jobs,), name="blobcp-stream", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:
             raise StreamError(f"no thread could be started to read a blocking source: {error}") from error
 
-    def do(self, job: Callable[[], None]) -> None:
+    def do(self, job: Callable[[], object]) -> None:
         self._jobs.put(job)
 
     def stop(self) -> None:
@@ -126,7 +134,7 @@ class _Worker:
         self.stop()
 
 
-def _work(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+def _work(jobs: queue.SimpleQueue[Callable[[], object] | None]) -> None:
     while (job := jobs.get()) is not None:
         job()
         del job  # it holds the source, which may be forgotten while this thread waits

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable
 from concurrent.futures import Future
 from contextvars import Context
+from threading import Lock, get_ident
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 
 from blobcp.errors import StreamClosedError, StreamError
-from blobcp.stream.async_iterators import AsyncIteratorFeed
 from blobcp.stream.copies import CopyFeed
 from blobcp.stream.feed import Feed, raise_failed
-from blobcp.stream.iterators import IteratorFeed
 from blobcp.stream.mapping import MapFeed
 from blobcp.stream.signs import END, NOT_YET, End, NotYet, NoValue
+from blobcp.stream.sources import feed_of
 from blobcp.stream.waiting import Bell, runs_loop, settled, wait_for, wait_in_task, wait_in_thread
 
 __all__ = ["StreamReader"]
@@ -53,8 +52,6 @@ class StreamReader(Generic[T]):
     ['a', 'b']
     """
 
-    __slots__ = ("__weakref__", "_bell", "_closed", "_contended", "_ended", "_feed", "_gone", "_lock", "_thread")
-
     def __init__(
         self,
         source: Iterable[T] | AsyncIterable[T],
@@ -62,7 +59,10 @@ class StreamReader(Generic[T]):
         context: Context | None = None,
         blocking: bool | None = None,
     ) -> None:
-        self._start(_feed_of(source, None if context is None else context.copy(), blocking))
+        if isinstance(source, StreamReader):
+            self._start(source.hand_over("taken over by another reader"))
+        else:
+            self._start(feed_of(source, None if context is None else context.copy(), blocking))
 
     @classmethod
     def _of(cls, feed: Feed[T]) -> StreamReader[T]:
@@ -76,7 +76,8 @@ class StreamReader(Generic[T]):
         self._closed = False
         self._ended = False
         self._bell = Bell()
-        self._lock = threading.Lock()
+        self._ring = self._bell.ring
+        self._lock = Lock()
         self._thread = 0
         self._contended = False
 
@@ -217,12 +218,14 @@ class StreamReader(Generic[T]):
         if not self._lock.acquire(blocking=False):
             raise StreamError(f"the stream is being read by another thread; it can't be {what.partition(';')[0]} now")
         try:
-            feed = self._open_feed()
+            feed = self._feed
+            if feed is None or self._closed:
+                raise self._read_after_close()
             self._feed = None
             self._gone = what
         finally:
             self._lock.release()
-            self._bell.ring()
+            self._ring()
         return feed
 
     def stop(self, patient: bool) -> list[Future[None]]:
@@ -237,13 +240,17 @@ class StreamReader(Generic[T]):
 
     def _attempt(self, here: bool) -> T | End | NotYet:
         """Read without waiting for others; ``NOT_YET`` where there is nothing or another thread reads just now."""
-        if not self._take_turn():
+        # Written out, as it is done for every chunk of every stream.
+        if not self._lock.acquire(False) and not self._take_turn():
             return NOT_YET
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         try:
-            if self._ended and self._feed is not None:
+            feed = self._feed
+            if feed is None or self._closed:
+                raise self._read_after_close()
+            if self._ended:
                 return END
-            item = self._open_feed().read(self._bell.ring, here)
+            item = feed.read(self._ring, here)
             if item is END:
                 self._ended = True
             return item
@@ -251,24 +258,23 @@ class StreamReader(Generic[T]):
             raise StreamError(f"code of the stream raised {error!r}, which would look like its end") from error
         finally:
             self._thread = 0
-            self._give_turn()
+            self._lock.release()
+            if self._contended:
+                self._contended = False
+                self._ring()
             if self._closed and self._feed is not None:
                 stopping = self._stop(patient=False)
                 raise_failed(() if stopping is NOT_YET else stopping)
 
-    def _open_feed(self) -> Feed[T]:
-        if self._closed:
-            raise StreamClosedError("read after close: the stream is closed")
-        if self._feed is None:
-            raise StreamClosedError(f"read after close: the stream was {self._gone}")
-        return self._feed
+    def _read_after_close(self) -> StreamClosedError:
+        return StreamClosedError(f"read after close: the stream was {self._gone}")
 
     def _stop(self, patient: bool) -> list[Future[None]] | NotYet:
         """Close the feed; ``NOT_YET`` where another thread reads it, which then closes it."""
         if not self._closed and not self._gone:
             self._closed = True
             self._gone = "closed"
-            self._bell.ring()
+            self._ring()
         if not self._take_turn(nested=True):
             return NOT_YET
         try:
@@ -280,7 +286,7 @@ class StreamReader(Generic[T]):
     def _take_turn(self, nested: bool = False) -> bool:
         if self._lock.acquire(blocking=False):
             return True
-        if self._thread == threading.get_ident() and not nested:
+        if self._thread == get_ident() and not nested:
             raise StreamError("a stream is read by its own source; the source would wait for itself")
         self._contended = True
         # Whoever has the turn looks at the flag after giving it back; it may have been given back before that.
@@ -290,18 +296,4 @@ class StreamReader(Generic[T]):
         self._lock.release()
         if self._contended:
             self._contended = False
-            self._bell.ring()
-
-
-def _feed_of(source: Iterable[T] | AsyncIterable[T], context: Context | None, blocking: bool | None) -> Feed[T]:
-    if isinstance(source, StreamReader):
-        return source.hand_over("taken over by another reader")
-    if isinstance(source, str | bytes | bytearray | Mapping):
-        raise StreamError(f"a {type(source).__name__} is one value and no stream of chunks; give a list of chunks")
-    is_iterable = isinstance(source, Iterable)
-    if isinstance(source, AsyncIterable) and not (is_iterable and not runs_loop()):
-        return AsyncIteratorFeed(source, context)
-    if isinstance(source, Iterable):
-        is_whole = isinstance(source, Collection)
-        return IteratorFeed(source, context, blocking=not is_whole if blocking is None else blocking, is_whole=is_whole)
-    raise StreamError(f"{type(source).__qualname__} is no source of chunks; give an iterable or an async iterable")
+            self._ring()

@@ -200,7 +200,9 @@ def is_async(call: Callable[..., Any]) -> bool:
 def _no_coroutine(result: Any) -> Any:
     if inspect.iscoroutine(result):
         result.close()
-        raise StreamError("a function returned a coroutine although it is no `async def`; wrap the call in an async one")
+        raise StreamError(
+            "a function returned a coroutine although it is no `async def`; wrap the call in an async one"
+        )
     return result
 
 

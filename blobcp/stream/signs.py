@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from blobcp.codec import serializable
+
 __all__ = ["END", "NOT_YET", "NO_VALUE", "End", "NoValue", "NotYet", "Sign", "SourceEnd"]
 
 
@@ -39,6 +41,7 @@ End = Literal[Sign.END]
 NotYet = Literal[Sign.NOT_YET]
 
 
+@serializable("blobcp.SourceEnd")
 class SourceEnd(msgspec.Struct, frozen=True):
     """Stands in a merged stream where one of its sources has ended. Joining chunks ignores it.
 

@@ -59,12 +59,12 @@ class _ThreadWaiter:
 class _TaskWaiter:
     """One task that waits, on the loop that runs here."""
 
-    __slots__ = ("_bell", "_future", "_loop")
+    __slots__ = ("_bell", "_future", "loop")
 
     def __init__(self, bell: Bell) -> None:
         self._bell = bell
-        self._loop = asyncio.get_running_loop()
-        self._future: asyncio.Future[None] = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[None] = self.loop.create_future()
 
     def __enter__(self) -> _TaskWaiter:
         self._bell.waiters.append(self)
@@ -74,11 +74,11 @@ class _TaskWaiter:
         self._bell.waiters.remove(self)
 
     def wake(self) -> None:
-        if asyncio._get_running_loop() is self._loop:
+        if asyncio._get_running_loop() is self.loop:
             self._set()
             return
         try:
-            self._loop.call_soon_threadsafe(self._set)
+            self.loop.call_soon_threadsafe(self._set)
         except RuntimeError:  # its loop is closed, and the task with it
             return
 
@@ -87,7 +87,7 @@ class _TaskWaiter:
             self._future.set_result(None)
 
     async def wait(self, watched: bool) -> None:
-        tick = self._loop.call_later(TICK, self._set) if watched else None
+        tick = self.loop.call_later(TICK, self._set) if watched else None
         try:
             await self._future
         finally:
@@ -149,9 +149,12 @@ async def wait_in_task(bell: Bell, attempt: Callable[[], R], loops: Loops, what:
             result = attempt()
             if result is not NOT_YET:
                 return result
-            needed = list(loops())
-            _check(needed, what)
-            await waiter.wait(watched=any(loop is not asyncio.get_running_loop() for loop in needed))
+            others = [loop for loop in loops() if loop is not waiter.loop]
+            _check(others, what)
+            await waiter.wait(watched=bool(others))
+        result = attempt()
+        if result is not NOT_YET:
+            return result
 
 
 def runs_loop() -> bool:
