@@ -125,9 +125,8 @@ def test_on_a_running_loop() -> None:
         threading.Thread(
             target=lambda: inside.wait(LIMIT) and os.kill(os.getpid(), signal.SIGTERM), daemon=True
         ).start()
-        with cancel_on_signal(token, timeout=AT_ONCE):
-            with pytest.raises(Interrupted) as caught:
-                await asyncio.wait_for(chain("1", **{"1": node}).compile().ainvoke("x", cancel=token), LIMIT)
+        with cancel_on_signal(token, timeout=AT_ONCE), pytest.raises(Interrupted) as caught:
+            await asyncio.wait_for(chain("1", **{"1": node}).compile().ainvoke("x", cancel=token), LIMIT)
         return worker_program.stop_lists(caught.value)[1]
 
     assert asyncio.run(main()) == ["1"]
