@@ -5,13 +5,15 @@ A token takes no lock, so that a signal's handler may cancel whatever the thread
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from blobcp.errors import OptionError
 
@@ -100,26 +102,71 @@ def cancel_on_signal(token: CancelToken, *signals: int, timeout: timedelta | Non
             caught; or the timeout is none.
     """
     check_timeout(timeout)
-    received: list[int] = []
 
-    def cancel(number: int, frame: object) -> None:
-        received.append(number)
-        token.cancel(timeout if len(received) == 1 else _AT_ONCE)
+    def hearer() -> Callable[..., None]:
+        heard: list[int] = []
 
-    before = {}
-    try:
+        def hear(number: int, frame: object = None) -> None:
+            if number in before:
+                heard.append(number)
+                token.cancel(timeout if len(heard) == 1 else _AT_ONCE)
+
+        return hear
+
+    before: dict[int, Any] = {}
+    with ExitStack() as undo:
         try:
+            undo.enter_context(_listening(hearer()))
             for number in signals or (signal.SIGTERM,):
-                before[number] = signal.signal(number, cancel)
+                before[number] = signal.signal(number, hearer())
+                undo.callback(_put_back, number, before[number])
         except (ValueError, OSError, TypeError) as error:
             raise OptionError(
-                f"cancel_on_signal can't catch {number!r} here: {error}; use it in the main thread"
+                f"cancel_on_signal can't catch {signals!r} here: {error}; use it in the main thread"
             ) from error
         yield token
+
+
+@contextmanager
+def _listening(hear: Callable[[int], None]) -> Iterator[None]:
+    """Hear signals in a thread, at once, whatever the main thread does.
+
+    The main thread runs its handlers between two steps of Python; a signal that comes just before it starts to wait for
+    something would be heard when that wait is over.
+    """
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    try:
+        others = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    except ValueError:
+        ours.close()
+        theirs.close()
+        raise
+
+    def listen() -> None:
+        while data := ours.recv(64):
+            if others != -1:
+                with suppress(OSError):  # whoever listened before has gone
+                    os.write(others, data)
+            for number in data:
+                hear(number)
+
+    thread = threading.Thread(target=listen, name="blobcp-signals", daemon=True)
+    thread.start()
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            # None is a handler that was not installed by Python, and can't be put back by it.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        now = signal.set_wakeup_fd(others)
+        if now != theirs.fileno():  # somebody has come after us and stays
+            signal.set_wakeup_fd(now)
+        theirs.close()
+        thread.join()
+        ours.close()
+
+
+def _put_back(number: int, handler: Any) -> None:
+    # None is a handler that was not installed by Python, and can't be put back by it.
+    signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def check_timeout(timeout: timedelta | None) -> None:

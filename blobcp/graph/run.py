@@ -19,7 +19,7 @@ from blobcp.errors import MaxStepsError, RunError, ValueMismatchError
 from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.outcome import Failed, Finished, Outcome, Paused
 from blobcp.graph.plan import END, START, NodePlan
-from blobcp.graph.run_errors import nothing_to_run, too_many_steps, wrong_output
+from blobcp.graph.run_errors import nothing_to_run, place_of, too_many_steps, wrong_output
 from blobcp.points import Signal
 
 __all__ = ["Failed", "Finished", "Machine", "Outcome", "Paused"]
@@ -288,7 +288,7 @@ class Machine:
             self._advance(run)
 
     def _fail(self, run: GraphRun, error: RunError, node: NodePlan | None) -> None:
-        self._errors.append((_place(run, node), error))
+        self._errors.append((place_of(run, node), error))
         self._outbox.clear()
         self._settle()
 
@@ -296,9 +296,3 @@ class Machine:
         """End a failed run once nothing is under way."""
         if not self._in_hand:
             self.outcome = Failed([error for _, error in sorted(self._errors, key=lambda at: at[0])])
-
-
-def _place(run: GraphRun, node: NodePlan | None) -> tuple[int, ...]:
-    """Return where in the declaration order of the whole tree something is."""
-    above = _place(run.parent.run, run.parent.node) if run.parent else ()
-    return above if node is None else (*above, node.index)

@@ -1,4 +1,4 @@
-"""What the machine says of a run that can't go on as it is."""
+"""What the machine says of a run that can't go on as it is, and in which order."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from blobcp.errors import NothingToRunError
 from blobcp.graph.instance import GraphRun
-from blobcp.graph.plan import END
+from blobcp.graph.plan import END, NodePlan
 
-__all__ = ["nothing_to_run", "too_many_steps", "wrong_output"]
+__all__ = ["nothing_to_run", "place_of", "too_many_steps", "wrong_output"]
 
 
 def nothing_to_run(run: GraphRun) -> NothingToRunError:
@@ -36,6 +36,12 @@ def wrong_output(run: GraphRun, value: Any) -> str:
         f"{_where(run)} is declared to return {run.plan.gives_name} and got {type(value).__qualname__} from {sources}; "
         "check what that returns"
     )
+
+
+def place_of(run: GraphRun, node: NodePlan | None) -> tuple[int, ...]:
+    """Return where in the declaration order of the whole tree something is."""
+    above = place_of(run.parent.run, run.parent.node) if run.parent else ()
+    return above if node is None else (*above, node.index)
 
 
 def _where(run: GraphRun) -> str:

@@ -6,12 +6,12 @@ the node functions, and tells the machine what came of them. It knows nothing of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final
 
-from blobcp.cancel import CancelToken
 from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError, text_of
+from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.effects import Abandoned, Call, Effect, RunNodes, Visit, Watch
 from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.plan import START, GraphPlan, NodePlan
@@ -39,8 +39,7 @@ class Session:
         types: the classes of the graphs' states.
         snapshot: keeps inputs as they were, for a run that may be stored; ``None`` for one that is not.
         concurrency: how many node functions may run at once; ``None`` for any number.
-        cancel: stops the run from outside.
-        keep: keeps states as they were, for a run that may be cancelled.
+        cancelling: for a run that may be cancelled from outside.
 
     Attributes:
         answered: the points that were answered in nodes which stopped again; they are kept with the checkpoint.
@@ -52,12 +51,10 @@ class Session:
         types: StateTypes,
         snapshot: Snapshot | None,
         concurrency: int | None,
-        cancel: CancelToken | None,
-        keep: Snapshot,
+        cancelling: Cancelling | None = None,
     ) -> None:
         self._machine = machine
-        self._cancel = cancel
-        self._keep = keep
+        self._cancelling = cancelling
         self._types = types
         self._snapshot = snapshot
         self._limit = concurrency
@@ -104,17 +101,16 @@ class Session:
 
     def run(self) -> Generator[Effect, Any, Outcome]:
         """Run until there is an outcome."""
-        machine, cancel = self._machine, self._cancel
-        if cancel is not None:
-            self._guard_states(machine.root)
-            yield Watch(cancel)
+        machine, cancelling = self._machine, self._cancelling
+        if cancelling is not None:
+            yield Watch(cancelling.token)
         try:
             while machine.outcome is None:
-                if cancel is not None:
-                    self._heed(cancel)
+                if cancelling is not None:
+                    cancelling.heed()
                 while tasks := machine.take():
                     for task in tasks:
-                        if cancel is None or self._still_wanted(cancel, task):
+                        if cancelling is None or cancelling.wants(task):
                             yield from self._prepare(task)
                 if machine.outcome is not None:
                     break
@@ -125,58 +121,23 @@ class Session:
                 if visit is None:
                     continue
                 self._flying -= 1
-                if cancel is None or not self._heed(cancel):
+                if cancelling is None or not cancelling.heed():
                     yield from self._conclude(visit)
         except Abandoned:
-            self._abandon()
+            assert cancelling is not None
+            cancelling.abandon()
         assert machine.outcome is not None
         return machine.outcome
 
-    def _heed(self, cancel: CancelToken) -> bool:
-        """Tell the machine of a cancel from outside, and return whether that was the end of the run."""
-        machine = self._machine
-        if cancel.cancelled and machine.outcome is None:
-            if cancel.due:
-                self._abandon()
-            elif not (machine.cancelled or machine.failing):
-                machine.cancel()
-                self._waiting = []
-        return machine.outcome is not None
-
-    def _abandon(self) -> None:
-        """Leave everything behind that is under way."""
-        for run in self._machine.root.walk():
-            if isinstance(run.frame.cell, StateCell):
-                run.frame.cell.close()
-        self._machine.abandon()
-
-    def _still_wanted(self, cancel: CancelToken, task: Task) -> bool:
-        """Tell whether a task that was taken is to be started; a cancel takes it back."""
-        return not self._heed(cancel) and (task.leaving or not self._machine.cancelled)
-
-    def _guard_states(self, root: GraphRun) -> None:
-        for run in root.walk():
-            if isinstance(run.frame.cell, StateCell):
-                run.frame.cell.guard(self._keep)
-
-    def unfinished_answers(self) -> Iterator[Entry]:
-        """Yield the points that were answered in nodes which a cancel has stopped before they could end."""
-        for run in self._machine.root.walk():
-            for task in (*run.ready, *(task for task, _ in run.stopped.values())):
-                if (
-                    task.scope is not None
-                    and not task.scope.closed
-                    and (task.leaving or task.node.key not in run.children)
-                ):
-                    yield from task.scope.kept()
-
     def _next_to_start(self) -> Sequence[Visit]:
+        if self._machine.cancelled:
+            self._waiting = []
         waiting = self._waiting
         if self._limit is not None:
             waiting = waiting[: self._limit - self._flying]
         self._waiting = self._waiting[len(waiting) :]
         self._flying += len(waiting)
-        if self._cancel is not None:
+        if self._cancelling is not None:
             for visit in waiting:
                 visit.task.started = True
         return waiting
@@ -216,10 +177,11 @@ class Session:
     def _enter(self, visit: Visit, plan: GraphPlan, value: Any) -> Steps:
         task, outer = visit.task, visit.task.run.frame
         cell = yield from make_cell(plan, task.path, visit.context, self._types)
-        if cell is not None and self._cancel is not None:
-            cell.guard(self._keep)
         frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
-        yield from self.start(GraphRun(plan, frame, task), value, visit.context)
+        run = GraphRun(plan, frame, task)
+        if self._cancelling is not None:
+            self._cancelling.guard(run)
+        yield from self.start(run, value, visit.context)
 
     def _conclude(self, visit: Visit) -> Steps:
         """Take what a node function came to: check it, run the post-handler, ask the branches, tell the machine."""

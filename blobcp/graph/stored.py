@@ -24,6 +24,7 @@ from blobcp.errors import (
     text_of,
 )
 from blobcp.graph.answers import answered_before, expects_answers, graph_states, rebase, resumption_of
+from blobcp.graph.cancelling import Cancelling, answers_left
 from blobcp.graph.describe import describe
 from blobcp.graph.effects import ANYTHING, DeleteBlob, Effect, Expected, SetBlob
 from blobcp.graph.instance import GraphRun
@@ -177,7 +178,8 @@ class StoredRun:
         machine = Machine(root, new_id, self._options.max_steps)
         options, keep = self._options, self._checkpointer.snapshot
         snapshot = keep if options.write_id is not None else None
-        return machine, Session(machine, self._types, snapshot, options.concurrency, options.cancel, keep)
+        cancelling = Cancelling(options.cancel, machine, keep) if options.cancel is not None else None
+        return machine, Session(machine, self._types, snapshot, options.concurrency, cancelling)
 
     def _finish(self, machine: Machine, value: Any) -> Steps:
         """Deal with the blob of a run that is over; one that neither loaded nor saved leaves the store alone."""
@@ -218,12 +220,9 @@ class StoredRun:
             if self._host is not None:
                 for at in signal.walk():
                     at.stored_under = at.stored_under or write_id
-            untaken = [
-                entry
-                for entry in machine.root.frame.resumption or ()
-                if not entry.pending or (machine.cancelled and entry.outlives_stop)
-            ]
-            keep_points(checkpoint, signal, [*session.answered, *session.unfinished_answers(), *untaken])
+            untaken = [entry for entry in machine.root.frame.resumption or () if not entry.pending]
+            stopped = answers_left(machine) if machine.cancelled else ()
+            keep_points(checkpoint, signal, [*session.answered, *stopped, *untaken])
             header = self._header(machine, write_id, "interrupted", points)
             completed = machine.root.all_completed()
             yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed, self._expected)
