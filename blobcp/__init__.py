@@ -63,7 +63,7 @@ from blobcp.errors import (
     UnregisteredTypeError,
     ValueMismatchError,
 )
-from blobcp.graph import END, START, App, Graph, use_state
+from blobcp.graph import END, START, App, Graph, Node, use_state
 from blobcp.interrupt import (
     NO_DATA,
     InterruptInfo,
@@ -139,6 +139,7 @@ __all__ = [
     "MigrationError",
     "MissingExtraError",
     "MsgpackSerializer",
+    "Node",
     "NodeError",
     "NothingToRunError",
     "OptionError",

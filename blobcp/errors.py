@@ -159,11 +159,13 @@ class RunError(BlobcpError):
 
     Attributes:
         path: the keys from the root graph to the node that failed; empty for the root graph itself.
+        stopping: where the run was about to stop, if it failed in the making of a checkpoint; nothing was written then.
     """
 
     def __init__(self, message: str, *, path: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.path = list(path)
+        self.stopping: InterruptInfo | None = None
 
 
 class NodeError(RunError):

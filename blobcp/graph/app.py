@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import AsyncIterable, Iterable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from blobcp.cancel import CancelToken
 from blobcp.checkpointer import Checkpointer, StateMigrations, StateModifier
 from blobcp.codec import Envelope, Serializer
 from blobcp.errors import CheckpointSaveError, OptionError
 from blobcp.graph.answers import Answers
-from blobcp.graph.driver_async import run_async
-from blobcp.graph.driver_sync import run_sync
+from blobcp.graph.calls import AsyncParts
+from blobcp.graph.driver_async import iterate_async, run_async
+from blobcp.graph.driver_sync import iterate_sync, run_sync
 from blobcp.graph.loading import pending_points
-from blobcp.graph.options import MISSING, RunOptions, resume_options, run_options
+from blobcp.graph.options import MISSING, RunOptions, StreamSaving, resume_options, run_options
+from blobcp.graph.output import Out
 from blobcp.graph.plan import GraphPlan
 from blobcp.graph.saving import retry_save
 from blobcp.graph.session import Steps, make_cell
 from blobcp.graph.state_types import StateTypes
 from blobcp.graph.stored import StoredRun
+from blobcp.graph.streamed import StreamedRun
 from blobcp.points import InterruptPoint
 from blobcp.scope import CURRENT, RunClaims, Scope
 from blobcp.store import AsyncCheckPointStore, CheckPointStore, check_id
+from blobcp.stream.reader import StreamReader
 
 if TYPE_CHECKING:
     from blobcp.graph.graph import Graph
 
 __all__ = ["App"]
+
+R = TypeVar("R", bound=StoredRun)
 
 
 class App:
@@ -48,8 +55,9 @@ class App:
         serializer: Serializer,
         envelope: Envelope,
         when_done: str,
-        async_parts: list[str],
+        async_parts: AsyncParts,
         migrations: StateMigrations | None = None,
+        saving: StreamSaving | None = None,
     ) -> None:
         self.graph = graph
         self.plan = plan
@@ -59,6 +67,7 @@ class App:
         self._envelope = envelope
         self._when_done = when_done
         self._async_parts = async_parts
+        self._saving = saving if saving is not None else StreamSaving()
         self._types = StateTypes(plan, serializer)
 
     def invoke(
@@ -120,6 +129,165 @@ class App:
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
         return await self._arun(input, options, state_modifier)
+
+    def stream(
+        self,
+        input: Any = None,
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> StreamReader[Any]:
+        """Run as `invoke` does, with streams between the nodes, and return the output as a stream.
+
+        Nothing runs before the first chunk is read. What `invoke` raises is raised in the place of a chunk; a run that stops
+        may have given some chunks already, and gives all of them anew when it is resumed. Closing the reader ends the
+        run: what is open is closed, and nothing is stored.
+
+        Args:
+            input: what the graph takes. Not used where a stored run is gone on with.
+            checkpoint_id: as for `invoke`, like all that follow.
+            write_to_checkpoint_id: likewise.
+            force_new_run: likewise.
+            state_modifier: likewise.
+            answers: likewise.
+            max_steps: likewise.
+            concurrency: how many functions that give one value may run at once; ``None`` for any number.
+            cancel: likewise.
+
+        Raises:
+            OptionError: the options can't be carried out.
+        """
+        options = run_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
+        )
+        run = self._streamed(options, state_modifier, on_loop=False)
+        return self._read(run, run.of_value(input), options)
+
+    def collect(
+        self,
+        chunks: Iterable[Any] | AsyncIterable[Any],
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> Any:
+        """Run on a stream of chunks and return the output as one value.
+
+        Args:
+            chunks: what the graph takes, read as the nodes need it. Closed unread where a stored run is gone on with.
+            checkpoint_id: as for `stream`, like all that follow.
+            write_to_checkpoint_id: likewise.
+            force_new_run: likewise.
+            state_modifier: likewise.
+            answers: likewise.
+            max_steps: likewise.
+            concurrency: likewise.
+            cancel: likewise.
+
+        Raises:
+            BlobcpError: as for `invoke`.
+            StreamError: ``chunks`` is no source of chunks.
+        """
+        options = run_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
+        )
+        run = self._streamed(options, state_modifier, on_loop=False)
+        store = self._sync_store(needed=options.uses_store)
+        return run_sync(run.collected(run.of_chunks(chunks)), store)
+
+    def transform(
+        self,
+        chunks: Iterable[Any] | AsyncIterable[Any],
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> StreamReader[Any]:
+        """Run on a stream of chunks, as `collect` does, and return the output as a stream, as `stream` does."""
+        options = run_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
+        )
+        run = self._streamed(options, state_modifier, on_loop=False)
+        return self._read(run, run.of_chunks(chunks), options)
+
+    def astream(
+        self,
+        input: Any = None,
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> StreamReader[Any]:
+        """Do as `stream` does, on the event loop that reads; there is nothing to await before ``async for``."""
+        options = run_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
+        )
+        run = self._streamed(options, state_modifier, on_loop=True)
+        return self._aread(run, run.of_value(input), options)
+
+    async def acollect(
+        self,
+        chunks: Iterable[Any] | AsyncIterable[Any],
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> Any:
+        """Do as `collect` does, on the running event loop."""
+        options = run_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
+        )
+        run = self._streamed(options, state_modifier, on_loop=True)
+        try:
+            return await run_async(run.collected(run.of_chunks(chunks)), self._any_store(needed=options.uses_store))
+        finally:
+            await run.close()
+
+    def atransform(
+        self,
+        chunks: Iterable[Any] | AsyncIterable[Any],
+        *,
+        checkpoint_id: str | None = None,
+        write_to_checkpoint_id: str | None = None,
+        force_new_run: bool = False,
+        state_modifier: StateModifier | None = None,
+        answers: Answers | None = None,
+        max_steps: int | None = None,
+        concurrency: int | None = None,
+        cancel: CancelToken | None = None,
+    ) -> StreamReader[Any]:
+        """Do as `transform` does, on the event loop that reads; there is nothing to await before ``async for``."""
+        options = run_options(
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
+        )
+        run = self._streamed(options, state_modifier, on_loop=True)
+        return self._aread(run, run.of_chunks(chunks), options)
 
     def resume(
         self,
@@ -228,10 +396,7 @@ class App:
                 checkpointer.dumps({"state": cell.state})
 
     def _run(self, input: Any, options: RunOptions, modifier: StateModifier | None) -> Any:
-        if self._async_parts:
-            raise OptionError(
-                f"nodes {self._async_parts} have async functions, which need an event loop; use ainvoke or aresume"
-            )
+        _refuse_async(self._async_parts.values, "ainvoke or aresume")
         store = self._sync_store(needed=options.uses_store)
         return run_sync(self._stored_run(options, modifier).steps(input), store)
 
@@ -240,12 +405,28 @@ class App:
         return await run_async(self._stored_run(options, modifier).steps(input), store)
 
     def _stored_run(self, options: RunOptions, modifier: StateModifier | None) -> StoredRun:
+        return self._made(StoredRun, options, modifier)
+
+    def _made(self, kind: type[R], options: RunOptions, modifier: StateModifier | None) -> R:
         host = CURRENT.get()
         ids = frozenset(id for id in (options.read_id, options.write_id) if id is not None)
         _refuse_clash(host, self.store, ids)
         checkpointer = self._checkpointer(modifier)
         claims = RunClaims(self.store, ids)
-        return StoredRun(self.plan, checkpointer, options, self._when_done, self._types, claims, host)
+        return kind(self.plan, checkpointer, options, self._when_done, self._types, claims, host)
+
+    def _streamed(self, options: RunOptions, modifier: StateModifier | None, *, on_loop: bool) -> StreamedRun:
+        if not on_loop:
+            _refuse_async(self._async_parts.streams, "astream, acollect or atransform")
+        return self._made(StreamedRun, options, modifier).prepare(self._saving, on_loop=on_loop)
+
+    def _read(self, run: StreamedRun, given: Out, options: RunOptions) -> StreamReader[Any]:
+        store = self._sync_store(needed=options.uses_store)
+        return StreamReader(iterate_sync(run.chunks(given), store), context=copy_context())
+
+    def _aread(self, run: StreamedRun, given: Out, options: RunOptions) -> StreamReader[Any]:
+        store = self._any_store(needed=options.uses_store)
+        return StreamReader(iterate_async(run.chunks(given), store, run.close), context=copy_context())
 
     def _checkpointer(self, modifier: StateModifier | None = None) -> Checkpointer:
         return Checkpointer(self._serializer, self._envelope, modifier, self.migrations)
@@ -262,6 +443,11 @@ class App:
                 "a checkpoint id was given and the graph was compiled without a store; compile(store=...)"
             )
         return self.store
+
+
+def _refuse_async(parts: list[str], instead: str) -> None:
+    if parts:
+        raise OptionError(f"nodes {parts} have async functions, which need an event loop; use {instead}")
 
 
 def _refuse_clash(host: Scope | None, store: object, ids: frozenset[str]) -> None:

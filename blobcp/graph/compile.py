@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from blobcp.checkpointer import StateMigrations
 from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annotations, shallow_checker
 from blobcp.errors import GraphBuildError, OptionError
 from blobcp.graph.app import App
+from blobcp.graph.calls import AsyncParts
 from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predecessors
-from blobcp.graph.node import hints_of_call, is_async, is_limit, is_text, type_name, zero_of
+from blobcp.graph.node import hints_of_call, is_limit, is_text, type_name, zero_of
+from blobcp.graph.options import StreamSaving
 from blobcp.graph.plan import START, GraphPlan, NodePlan, Send
 from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
 
@@ -33,6 +36,7 @@ class _Options:
     before: tuple[str, ...]
     after: tuple[str, ...]
     name: str
+    mark_source_end: bool = False
     inside: tuple[Graph, ...] = ()
 
 
@@ -51,6 +55,8 @@ def compile_app(
     durability: str,
     when_done: str,
     name: str,
+    mark_source_end: bool,
+    saving: StreamSaving,
 ) -> App:
     """Check a graph and return its app; see `Graph.compile` for the arguments and errors."""
     _check_parts(store, serializer, envelope)
@@ -69,14 +75,17 @@ def compile_app(
         before=_names("interrupt_before", interrupt_before),
         after=_names("interrupt_after", interrupt_after),
         name=name,
+        mark_source_end=mark_source_end,
     )
+    if saving.timeout is not None and (not isinstance(saving.timeout, timedelta) or saving.timeout <= timedelta(0)):
+        raise GraphBuildError(f"flatten_timeout={saving.timeout!r} is no time limit; give a timedelta above zero")
     serializer = serializer if serializer is not None else MsgpackSerializer()
     if migrations is not None:
         _check_migrations(migrations, serializer)
     plan = _plan(graph, options)
     _register(graph, serializer)
     envelope = envelope if envelope is not None else Envelope()
-    return App(graph, plan, store, serializer, envelope, when_done, _async_parts(plan), migrations)
+    return App(graph, plan, store, serializer, envelope, when_done, AsyncParts.of(plan), migrations, saving)
 
 
 def _plan(graph: Graph, options: _Options) -> GraphPlan:
@@ -112,6 +121,7 @@ def _plan(graph: Graph, options: _Options) -> GraphPlan:
         takes_name=type_name(graph.input),
         gives_name=type_name(graph.output),
         order={key: node.index for key, node in nodes.items()},
+        mark_source_end=options.mark_source_end,
     )
 
 
@@ -120,11 +130,12 @@ def _node_plan(spec: NodeSpec, index: int, options: _Options) -> NodePlan:
     return NodePlan(
         key=spec.key,
         index=index,
-        call=spec.call,
-        is_async=spec.is_async,
+        **(spec.calls.plan() if spec.calls is not None else {}),
         graph=_nested(spec, options),
         pre=spec.pre,
         post=spec.post,
+        pre_reading=spec.pre_reading,
+        post_reading=spec.post_reading,
         input_key=spec.input_key,
         output_key=spec.output_key,
         takes=shallow_checker(takes),
@@ -261,14 +272,3 @@ def _state_annotation(factory: Callable[[], Any]) -> Any:
     if isinstance(factory, type):
         return factory
     return hints_of_call(factory).get("return", Any)
-
-
-def _async_parts(plan: GraphPlan) -> list[str]:
-    """Return the names of what only the asyncio driver can run."""
-    found: list[str] = []
-    for path, graph in plan.walk():
-        for node in (graph.start, *graph.nodes.values()):
-            parts = [node.pre, node.post, *(branch.choose for branch in node.branches)]
-            if node.is_async or any(part is not None and is_async(part) for part in parts):
-                found.append("/".join([*path, node.key]))
-    return found

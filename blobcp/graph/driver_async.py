@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, closing, suppress
+from contextvars import copy_context
 from typing import Any
 
 from blobcp.cancel import CancelToken
@@ -21,12 +22,14 @@ from blobcp.graph.effects import (
     Call,
     DeleteBlob,
     Effect,
+    Emit,
     Expected,
     GetBlob,
     LetGo,
     RunNodes,
     SetBlob,
     Visit,
+    Wait,
     Watch,
 )
 from blobcp.graph.node import is_async
@@ -34,13 +37,34 @@ from blobcp.graph.pool import LeavablePool, Pool, cancelled_inside, make_pool, r
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.store import AsyncCheckPointStore, CheckPointStore, CheckPointSwapper
 
-__all__ = ["run_async"]
+__all__ = ["iterate_async", "run_async"]
 
 
 async def run_async(steps: Steps, store: CheckPointStore | AsyncCheckPointStore | None) -> Any:
     """Run a session to its end on the running loop and return what it gives."""
     async with _Driver(store) as driver:
         return await driver.run(steps)
+
+
+async def iterate_async(
+    steps: Steps, store: CheckPointStore | AsyncCheckPointStore | None, clean_up: Callable[[], Awaitable[None]]
+) -> AsyncIterator[Any]:
+    """Run a session on the running loop and yield what it gives, chunk by chunk; closing this ends the run.
+
+    Args:
+        steps: the session.
+        store: where it loads and saves.
+        clean_up: awaited at the end, however the run ends.
+    """
+    try:
+        async with _Driver(store) as driver:
+            with closing(steps):
+                chunks = driver.iterate(steps)
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        yield chunk
+    finally:
+        await clean_up()
 
 
 class _Stopped(Exception):
@@ -69,6 +93,7 @@ class _Driver:
             GetBlob: self._get,
             SetBlob: self._set,
             DeleteBlob: self._delete,
+            Wait: self._wait,
             Watch: self._watch,
             LetGo: self._let_go,
         }
@@ -109,12 +134,36 @@ class _Driver:
             except BaseException as raised:
                 error = raised
 
+    async def iterate(self, steps: Steps) -> AsyncGenerator[Any, None]:
+        answer: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                effect = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration:
+                return
+            answer = error = None
+            if type(effect) is Emit:
+                yield effect.chunk
+                continue
+            try:
+                answer = await self._doers[type(effect)](effect)
+            except _Stopped as stopped:
+                error = stopped.error
+            except BaseException as raised:
+                error = raised
+
     async def _run_nodes(self, request: RunNodes) -> Visit:
         self._start(request.visits)
         visit: Visit = await self._ended.get()  # type: ignore[assignment]  # nothing else is put there without a token
         if visit.error is not None and not isinstance(visit.error, CAUGHT):
             raise visit.error
         return visit
+
+    async def _wait(self, wait: Wait) -> Any:
+        if self._token is not None and wait.heeds:
+            return await self._call_watched(Call(wait.awaited, (), copy_context()))
+        return await self._told_apart(wait.awaited())
 
     async def _watch(self, watch: Watch) -> None:
         self._token = watch.token
@@ -172,7 +221,7 @@ class _Driver:
 
     def _start(self, visits: Sequence[Visit]) -> None:
         for visit in visits:
-            if visit.task.node.is_async:
+            if visit.is_async:
                 task = self._loop.create_task(self._await_visit(visit), context=visit.context)
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -182,7 +231,7 @@ class _Driver:
                 self._threads += 1
 
     async def _await_visit(self, visit: Visit) -> None:
-        call = visit.task.node.call
+        call = visit.call
         assert call is not None, "nested graphs are entered, not called"
         visit.scope.enter(asyncio.current_task())
         try:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from types import CoroutineType
@@ -23,12 +25,14 @@ from blobcp.graph.effects import (
     Call,
     DeleteBlob,
     Effect,
+    Emit,
     Expected,
     GetBlob,
     LetGo,
     RunNodes,
     SetBlob,
     Visit,
+    Wait,
     Watch,
 )
 from blobcp.graph.pool import LeavablePool, Pool, cancelled_inside, make_pool, refuse_coroutine, run_visit, submit
@@ -36,13 +40,19 @@ from blobcp.graph.session import CAUGHT, Steps
 from blobcp.scope import running_task
 from blobcp.store import CheckPointDeleter, CheckPointStore, CheckPointSwapper
 
-__all__ = ["run_sync"]
+__all__ = ["iterate_sync", "run_sync"]
 
 
 def run_sync(steps: Steps, store: CheckPointStore | None) -> Any:
     """Run a session to its end in this thread and return what it gives."""
     with _Driver(store) as driver:
         return driver.run(steps)
+
+
+def iterate_sync(steps: Steps, store: CheckPointStore | None) -> Iterator[Any]:
+    """Run a session in this thread and yield what it gives, chunk by chunk; closing this ends the run."""
+    with _Driver(store) as driver, closing(steps):
+        yield from driver.iterate(steps)
 
 
 @dataclass(eq=False, slots=True)
@@ -69,6 +79,7 @@ class _Driver:
             GetBlob: self._get,
             SetBlob: self._set,
             DeleteBlob: self._delete,
+            Wait: self._wait,
             Watch: self._watch,
             LetGo: _nothing,
         }
@@ -97,6 +108,23 @@ class _Driver:
             except BaseException as raised:
                 error = raised
 
+    def iterate(self, steps: Steps) -> Iterator[Any]:
+        answer: Any = None
+        error: BaseException | None = None
+        while True:
+            try:
+                effect = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration:
+                return
+            answer = error = None
+            if type(effect) is Emit:
+                yield effect.chunk
+                continue
+            try:
+                answer = self._doers[type(effect)](effect)
+            except BaseException as raised:
+                error = raised
+
     def _run_nodes(self, request: RunNodes) -> Visit:
         visits = request.visits
         if self._flying == 0 and len(visits) == 1:
@@ -109,6 +137,11 @@ class _Driver:
         if visit.error is not None and not isinstance(visit.error, CAUGHT):
             raise visit.error
         return visit
+
+    def _wait(self, wait: Wait) -> Any:
+        if self._token is not None and wait.heeds:
+            return self._call_watched(Call(wait.here, (), copy_context()))
+        return wait.here()
 
     def _watch(self, watch: Watch) -> None:
         self._token = watch.token

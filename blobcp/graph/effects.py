@@ -6,7 +6,7 @@ that came of it. Both drivers answer the same requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from enum import Enum
@@ -23,12 +23,14 @@ __all__ = [
     "Call",
     "DeleteBlob",
     "Effect",
+    "Emit",
     "Expected",
     "GetBlob",
     "LetGo",
     "RunNodes",
     "SetBlob",
     "Visit",
+    "Wait",
     "Watch",
 ]
 
@@ -40,17 +42,21 @@ class Visit:
         task: the machine's task.
         scope: what the node sees of the run.
         context: the context that the node and its handlers run in.
+        call: the function.
+        is_async: whether it is to be awaited.
         value: what the function is called with.
         result: what it returned.
         error: what it raised instead.
     """
 
-    __slots__ = ("context", "error", "result", "scope", "task", "value")
+    __slots__ = ("call", "context", "error", "is_async", "result", "scope", "task", "value")
 
     def __init__(self, task: Task, scope: Scope, context: Context) -> None:
         self.task = task
         self.scope = scope
         self.context = context
+        self.call = task.node.call
+        self.is_async = task.node.is_async
         self.value: Any = None
         self.result: Any = None
         self.error: BaseException | None = None
@@ -153,8 +159,32 @@ class LetGo:
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for something of a stream, by one of two functions without arguments; the answer is what it returns.
+
+    In a run with a token, `Abandoned` is thrown instead where the token is due before that.
+
+    Attributes:
+        here: for a driver of threads.
+        awaited: for a driver on an event loop.
+        heeds: whether a token that is due ends the wait.
+    """
+
+    here: Callable[[], Any]
+    awaited: Callable[[], Awaitable[Any]]
+    heeds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Hand a chunk of the output to whoever reads the run; only in runs that are read."""
+
+    chunk: Any
+
+
 class Abandoned(BaseException):
     """The token is due while user code runs that is not to be waited for."""
 
 
-Effect = GetBlob | SetBlob | DeleteBlob | Call | RunNodes | Watch | LetGo
+Effect = GetBlob | SetBlob | DeleteBlob | Call | RunNodes | Watch | LetGo | Wait | Emit

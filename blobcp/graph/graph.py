@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from blobcp.errors import GraphBuildError
-from blobcp.graph.node import Signature, check_call, is_async, is_text, signature_of
+from blobcp.graph.calls import NodeCalls, value_choice, value_handler
+from blobcp.graph.node import Node, Signature, check_call, is_async, is_text, reads_chunks
+from blobcp.graph.options import StreamSaving
 from blobcp.graph.plan import END, START, BranchPlan, Send
 
 if TYPE_CHECKING:
@@ -27,13 +30,14 @@ class NodeSpec:
     """What was said of a node, or of START."""
 
     key: str
-    call: Callable[[Any], Any] | None = None
+    calls: NodeCalls | None = None
     graph: Graph | None = None
     app: App | None = None
     signature: Signature = field(default_factory=Signature)
-    is_async: bool = False
     pre: Handler | None = None
     post: Handler | None = None
+    pre_reading: Handler | None = None
+    post_reading: Handler | None = None
     input_key: str | None = None
     output_key: str | None = None
     sends: dict[str, Send] = field(default_factory=dict)
@@ -80,7 +84,7 @@ class Graph:
     def add_node(
         self,
         key: str,
-        node: Callable[[Any], Any] | Graph | App,
+        node: Callable[[Any], Any] | Node | Graph | App,
         *,
         pre: Handler | None = None,
         post: Handler | None = None,
@@ -91,10 +95,13 @@ class Graph:
 
         Args:
             key: its key, which is part of addresses and checkpoints; keep it stable.
-            node: a function of one value, sync or async; a `Graph`, which is nested and shares this graph's checkpoint,
-                in this graph's mode; or an `App` without a store, which is nested likewise, as it was compiled.
-            pre: ``(value, state) -> value``, before the node, with the state locked.
-            post: ``(value, state) -> value``, after the node, with the state locked.
+            node: a function of one value, sync or async, plain or a generator, whose chunks are its result; one whose
+                parameter is annotated as a `StreamReader` takes chunks; a `Node` has several such shapes. Or a `Graph`,
+                which is nested and shares this graph's checkpoint, in this graph's mode; or an `App` without a store,
+                which is nested likewise, as it was compiled.
+            pre: ``(value, state) -> value``, before the node, with the state locked. One whose first parameter is
+                annotated as a `StreamReader` takes and gives chunks.
+            post: ``(value, state) -> value``, after the node, with the state locked; likewise.
             input_key: the node takes this item of the dict that arrives.
             output_key: its result travels on as ``{output_key: result}``.
 
@@ -113,7 +120,11 @@ class Graph:
             for what, item in (("input_key", input_key), ("output_key", output_key)):
                 if item is not None and not isinstance(item, str):
                     raise GraphBuildError(f"{what}={item!r} of node {key!r} is no key; give text")
-            spec = NodeSpec(key=key, pre=pre, post=post, input_key=input_key, output_key=output_key)
+            spec = NodeSpec(key=key, input_key=input_key, output_key=output_key)
+            if pre is not None:
+                spec.pre, spec.pre_reading = value_handler(pre)
+            if post is not None:
+                spec.post, spec.post_reading = value_handler(post)
             self._describe(spec, node)
             self.nodes[key] = spec
 
@@ -146,7 +157,8 @@ class Graph:
 
         Args:
             src: a node's key, or START.
-            choose: gets the node's value and returns the key of an end, or several keys, or an empty list.
+            choose: gets the node's value and returns the key of an end, or several keys, or an empty list. One whose
+                parameter is annotated as a `StreamReader` gets a copy of the chunks and need not read them all.
             ends: all that it may choose, END included where it may.
 
         Raises:
@@ -163,7 +175,8 @@ class Graph:
             for end in named:
                 self._check_target(end, f"branch {src!r} -> {end!r}")
             keys = tuple(dict.fromkeys(named))
-            source.branches.append(BranchPlan(choose, keys))
+            reading = choose if reads_chunks(choose) else None
+            source.branches.append(BranchPlan(value_choice(choose), keys, reading))
             self.connections.extend((src, Send(end)) for end in keys)
 
     def compile(
@@ -181,6 +194,9 @@ class Graph:
         durability: str = "exit",
         when_done: str = "mark",
         name: str | None = None,
+        mark_source_end: bool = False,
+        keep_chunks: bool = False,
+        flatten_timeout: timedelta | None = None,
     ) -> App:
         """Check the whole graph and return what runs it; the graph can't be changed afterwards.
 
@@ -201,6 +217,9 @@ class Graph:
             when_done: what becomes of the checkpoint of a run that finished: ``"mark"`` replaces it by a header-only
                 mark, ``"delete"`` removes it, ``"keep"`` leaves it.
             name: what the root address is called by; ``None``: the graph's name, else ``"root"``.
+            mark_source_end: whether a stream run puts a `SourceEnd` into its output where a node that feeds END has ended.
+            keep_chunks: whether a checkpoint keeps the chunks of streams apart; else each becomes one value.
+            flatten_timeout: how long a checkpoint waits for each stream to end; ``None`` for any time.
 
         Raises:
             GraphBuildError: the graph can't run like this; the message names the nodes.
@@ -223,9 +242,11 @@ class Graph:
             durability=durability,
             when_done=when_done,
             name=called,
+            mark_source_end=mark_source_end,
+            saving=StreamSaving(keep_chunks, flatten_timeout),
         )
 
-    def _describe(self, spec: NodeSpec, node: Callable[[Any], Any] | Graph | App) -> None:
+    def _describe(self, spec: NodeSpec, node: Callable[[Any], Any] | Node | Graph | App) -> None:
         from blobcp.graph.app import App
 
         if isinstance(node, Graph):
@@ -245,9 +266,8 @@ class Graph:
             spec.app = node
             spec.signature = Signature(node.graph.input, node.graph.output)
         else:
-            spec.call = node
-            spec.signature = signature_of(spec.key, node)
-            spec.is_async = is_async(node)
+            spec.calls = NodeCalls.of(spec.key, node)
+            spec.signature = spec.calls.signature
 
     def _check_key(self, key: str) -> None:
         if not is_text(key):

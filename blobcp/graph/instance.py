@@ -17,6 +17,7 @@ from blobcp.graph.plan import END, GraphPlan, NodePlan, Send
 from blobcp.graph.state import StateCell
 from blobcp.points import Signal
 from blobcp.scope import Frame, Scope
+from blobcp.stream.flatten import joined
 from blobcp.stream.merge import merge_values
 
 __all__ = ["GraphRun", "Parked", "Task"]
@@ -179,7 +180,10 @@ class GraphRun:
         values = channel.take()
         if not values:
             return Task(self, node, node.zero, empty=True)
-        return Task(self, node, self._merge(node.key, values), empty=stored_none)
+        value = self._merge(node.key, values)
+        if stored_none and value is None:  # it may have been a stream without chunks
+            value = node.zero
+        return Task(self, node, value, empty=stored_none)
 
     def _merge(self, key: str, values: dict[str, Any]) -> Any:
         if len(values) == 1:
@@ -191,6 +195,17 @@ class GraphRun:
             error.path = [*self.path, key]
             error.args = (f"{'/'.join(error.path)}: {error}",)
             raise
+
+    def fits_output(self, value: Any) -> bool:
+        """Tell whether what reached END is what the graph is declared to return."""
+        end = self.channels[END]
+        if value is None and (end.stored_none or not end.values):
+            return True
+        return self.plan.gives is None or self.plan.gives(value)
+
+    def nested(self, plan: GraphPlan, frame: Frame, parent: Task) -> GraphRun:
+        """Return the run of a graph that is nested in this one."""
+        return GraphRun(plan, frame, parent)
 
     def end_ready(self) -> bool:
         """Whether END was reached."""
@@ -231,9 +246,28 @@ class GraphRun:
         for child in self.children.values():
             yield from child.all_completed()
 
+    def loaded(self) -> None:
+        """Go on from channels that were just loaded."""
+        for channel in self.channels.values():
+            channel.values = {source: joined(value) for source, value in channel.values.items()}
+        self.touch_all()
+
     def touch_all(self) -> None:
-        """Look at every channel again; for a graph that was just loaded."""
+        """Look at every channel again."""
         self._touched = dict.fromkeys(self.channels)
+
+    def restored(self, node: NodePlan, value: Any, *, empty: bool, is_stored: bool, skip_pre: bool) -> Task:
+        """Return the task of a node that is to run, from a checkpoint.
+
+        Args:
+            node: the node.
+            value: its input; ``None`` that stands for nothing becomes the zero of its type.
+            empty: whether ``None`` stands for nothing.
+            is_stored: whether the input was stored; else the value is the node's zero.
+            skip_pre: whether its pre-handler has run already.
+        """
+        value = node.zero if value is None else joined(value)
+        return Task(self, node, value, empty=empty, skip_pre=skip_pre)
 
     def checkpoint(self, live: bool = False) -> Checkpoint:
         """Return this graph as it stands, see `Machine.checkpoint`; interrupts are kept by the root alone."""
@@ -252,8 +286,12 @@ class GraphRun:
             elif key in self.running:
                 self._store_task(stored, self.running[key], live, rerun=key in self.children)
         for task in self.ready:
-            stored.inputs[task.node.key] = task.value if live else task.input()
+            stored.inputs[task.node.key] = self.input_of(task, live)
         return stored
+
+    def input_of(self, task: Task, live: bool) -> Any:
+        """Return what a checkpoint keeps of a task's input."""
+        return task.value if live else task.input()
 
     def _store_task(self, stored: Checkpoint, task: Task, live: bool, *, rerun: bool) -> None:
         key = task.node.key
@@ -264,7 +302,7 @@ class GraphRun:
             stored.sub_graphs[key] = child.checkpoint(live)
             stored.skip_pre_handler[key] = True
         else:
-            stored.inputs[key] = task.value if live else task.input()
+            stored.inputs[key] = self.input_of(task, live)
 
 
 def _store_parked(stored: Checkpoint, key: str, parked: Parked) -> None:

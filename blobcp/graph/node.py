@@ -5,19 +5,25 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from blobcp.errors import GraphBuildError
+from blobcp.stream.reader import StreamReader
 
 __all__ = [
+    "Node",
     "Signature",
+    "chunk_of",
     "check_call",
+    "function_behind",
+    "gives_chunks",
     "hints_of_call",
     "is_async",
     "is_limit",
     "is_text",
+    "reads_chunks",
     "signature_of",
     "type_name",
     "zero_of",
@@ -32,6 +38,42 @@ class Signature:
 
     takes: Any = Any
     gives: Any = Any
+
+
+class Node:
+    """A node in several shapes; those that are missing are made from those that are given.
+
+    Args:
+        invoke: value -> value; sync or async, like the others.
+        stream: value -> chunks: a generator function, or one that returns an iterable, sync or async.
+        collect: `StreamReader` -> value.
+        transform: `StreamReader` -> chunks.
+
+    Raises:
+        GraphBuildError: none is given.
+
+    >>> def spell(word):
+    ...     yield from word
+    >>> Node(stream=spell)
+    Node(stream=spell)
+    """
+
+    def __init__(
+        self,
+        *,
+        invoke: Callable[[Any], Any] | None = None,
+        stream: Callable[[Any], Any] | None = None,
+        collect: Callable[[Any], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
+        shapes = {"invoke": invoke, "stream": stream, "collect": collect, "transform": transform}
+        self.written = {shape: call for shape, call in shapes.items() if call is not None}
+        if not self.written:
+            raise GraphBuildError("a Node has none of its four shapes; give invoke, stream, collect or transform")
+
+    def __repr__(self) -> str:
+        shapes = (f"{shape}={getattr(call, '__name__', call)}" for shape, call in self.written.items())
+        return f"Node({', '.join(shapes)})"
 
 
 def is_async(call: Callable[..., Any]) -> bool:
@@ -63,13 +105,11 @@ def signature_of(key: str, call: Callable[..., Any]) -> Signature:
         call: the function.
 
     Raises:
-        GraphBuildError: it can't be called with one value, or it is a generator.
+        GraphBuildError: it can't be called with one value.
     """
     if not callable(call):
         raise GraphBuildError(f"node {key!r} is {call!r}; give a function that takes one value, or a Graph")
-    function = _function_behind(call)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise GraphBuildError(f"node {key!r} is a generator function; return one value")
+    function = function_behind(call)
     parameters = check_call(f"node {key!r}", call, "one value", 1)
     if parameters is None:
         return Signature()
@@ -109,12 +149,43 @@ def type_name(annotation: Any) -> str:
     )
 
 
-def _function_behind(call: Callable[..., Any]) -> Callable[..., Any]:
+def function_behind(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that is called in the end: behind ``partial``, or an object's ``__call__``."""
     while isinstance(call, functools.partial):
         call = call.func
     if inspect.isroutine(call) or inspect.isclass(call):
         return call
     return type(call).__call__
+
+
+def reads_chunks(call: Callable[..., Any]) -> bool:
+    """Tell whether a function's first parameter is annotated as a `StreamReader`."""
+    function = function_behind(call)
+    try:
+        parameters = inspect.signature(call).parameters
+    except ValueError:
+        return False
+    return _is_reader(hints_of_call(function).get(next(iter(parameters), "")))
+
+
+def gives_chunks(call: Callable[..., Any]) -> bool:
+    """Tell whether a function is a generator, or is annotated to return a `StreamReader`."""
+    function = function_behind(call)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return True
+    return not inspect.isclass(function) and _is_reader(hints_of_call(function).get("return"))
+
+
+def chunk_of(annotation: Any) -> Any:
+    """Return the type of the chunks of what is annotated as a stream; ``Any`` where it does not say."""
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
+    is_stream = isinstance(origin, type) and issubclass(origin, AsyncIterable | Iterable)
+    return arguments[0] if is_stream and arguments else Any
+
+
+def _is_reader(annotation: Any) -> bool:
+    return (typing.get_origin(annotation) or annotation) is StreamReader
 
 
 def hints_of_call(function: Callable[..., Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final
 
 from blobcp.cancel import CancelToken
@@ -13,7 +14,7 @@ from blobcp.graph.node import is_limit
 from blobcp.graph.plan import GraphPlan
 from blobcp.store import check_id
 
-__all__ = ["MISSING", "RunOptions", "resume_options", "run_options"]
+__all__ = ["MISSING", "RunOptions", "StreamSaving", "resume_options", "run_options"]
 
 
 class Missing:
@@ -25,6 +26,14 @@ class Missing:
 
 MISSING: Final = Missing()
 """No bare answer was given; any value, ``None`` included, is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSaving:
+    """How an app stores streams: whether their chunks are kept apart, and how long one may take to end."""
+
+    keep_chunks: bool = False
+    timeout: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

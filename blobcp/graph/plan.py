@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from blobcp.stream.shapes import Shape
+
 __all__ = ["END", "START", "BranchPlan", "Checker", "GraphPlan", "NodePlan", "Send"]
 
 START: Final = "start"
@@ -31,10 +33,17 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """A choice after a node, and the ends it may choose, in declaration order."""
+    """A choice after a node, and the ends it may choose, in declaration order.
+
+    Attributes:
+        choose: takes the node's value.
+        ends: what it may choose.
+        reading: the same choice for one that takes a `StreamReader`; it peeks at a copy in a stream run.
+    """
 
     choose: Callable[[Any], Any]
     ends: tuple[str, ...]
+    reading: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,8 +56,13 @@ class NodePlan:
         call: the user's function; ``None`` for a nested graph and for START.
         is_async: whether ``call`` is a coroutine function.
         graph: the nested graph.
+        shape: which of the four shapes a stream run calls the node in.
+        chunked: the user's function of that shape.
+        chunked_is_async: whether it is async.
         pre: the handler before the node, ``(value, state) -> value``.
         post: the handler after it.
+        pre_reading: the former for one that takes a `StreamReader`.
+        post_reading: the latter likewise.
         input_key: which item of the incoming dict the node takes.
         output_key: under which key its result travels on.
         takes: checks what the node is handed; ``None`` where anything goes.
@@ -69,9 +83,14 @@ class NodePlan:
     index: int
     call: Callable[[Any], Any] | None = None
     is_async: bool = False
+    shape: Shape = "invoke"
+    chunked: Callable[[Any], Any] | None = None
+    chunked_is_async: bool = False
     graph: GraphPlan | None = None
     pre: Callable[[Any, Any], Any] | None = None
     post: Callable[[Any, Any], Any] | None = None
+    pre_reading: Callable[[Any, Any], Any] | None = None
+    post_reading: Callable[[Any, Any], Any] | None = None
     input_key: str | None = None
     output_key: str | None = None
     takes: Checker | None = None
@@ -106,6 +125,7 @@ class GraphPlan:
         gives: checks its output.
         takes_name: the declared input type, for messages.
         gives_name: likewise.
+        mark_source_end: whether a stream run marks in its output where each node that feeds END has ended.
     """
 
     name: str
@@ -123,6 +143,7 @@ class GraphPlan:
     takes_name: str = "Any"
     gives_name: str = "Any"
     order: Mapping[str, int] = field(default_factory=dict)
+    mark_source_end: bool = False
 
     def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], GraphPlan]]:
         """Yield this graph and those nested in it, each with the keys on the way to it."""

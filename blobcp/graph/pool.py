@@ -90,10 +90,9 @@ def run_visit(visit: Visit, task: object | None = None) -> None:
         visit: what to run.
         task: the asyncio task that the caller runs in, if any.
     """
-    node = visit.task.node
     visit.scope.enter(task)
     try:
-        result = visit.context.run(node.call, visit.value)  # type: ignore[arg-type]
+        result = visit.context.run(visit.call, visit.value)  # type: ignore[arg-type]
         visit.result = refuse_coroutine(result)
     except asyncio.CancelledError as error:
         visit.error = cancelled_inside(error)

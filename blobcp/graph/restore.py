@@ -6,7 +6,7 @@ an error that names it, before any node runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from blobcp.checkpoint import Address, Checkpoint, InterruptState
@@ -31,9 +31,18 @@ class Restorer:
         root: the root's checkpoint, which has the interrupts of the whole tree.
         resumption: the stored points and what was answered now.
         types: the classes that the graphs' states must be of.
+        make_run: makes the run of the root graph.
     """
 
-    def __init__(self, checkpoint_id: str, root: Checkpoint, resumption: Resumption, types: StateTypes) -> None:
+    def __init__(
+        self,
+        checkpoint_id: str,
+        root: Checkpoint,
+        resumption: Resumption,
+        types: StateTypes,
+        make_run: Callable[[GraphPlan, Frame, None], GraphRun] = GraphRun,
+    ) -> None:
+        self._make_run = make_run
         self._id = checkpoint_id
         self._resumption = resumption
         self._types = types
@@ -50,20 +59,20 @@ class Restorer:
         Raises:
             CheckpointMismatchError: the checkpoint names something that the graph does not have.
         """
-        run = GraphRun(plan, frame, parent)
+        run = self._make_run(plan, frame, None) if parent is None else parent.run.nested(plan, frame, parent)
         self._check_names(run, stored)
         self._load_channels(run, stored)
-        run.touch_all()
+        run.loaded()
         for key, node in plan.nodes.items():
             address = frame.address.child("node", key)
             if key in stored.rerun_nodes and self._stays_pending(address):
                 run.parked[key] = self._park(key, stored, address)
             elif key in stored.inputs or key in stored.rerun_nodes:
-                task = Task(
-                    run,
+                task = run.restored(
                     node,
                     stored.inputs.get(key, node.zero),
                     empty=stored.inputs.get(key) is None,
+                    is_stored=key in stored.inputs,
                     skip_pre=key in stored.skip_pre_handler,
                 )
                 run.ready.append(task)

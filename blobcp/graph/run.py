@@ -18,7 +18,7 @@ from blobcp.checkpoint import Checkpoint
 from blobcp.errors import MaxStepsError, RunError, ValueMismatchError
 from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.outcome import Failed, Finished, Outcome, Paused
-from blobcp.graph.plan import END, START, NodePlan
+from blobcp.graph.plan import START, NodePlan
 from blobcp.graph.run_errors import nothing_to_run, place_of, too_many_steps, wrong_output
 from blobcp.points import Signal
 
@@ -214,9 +214,7 @@ class Machine:
 
     def _finish(self, run: GraphRun) -> None:
         value = run.end_value()
-        end = run.channels[END]
-        may_be_none = end.stored_none or not end.values
-        if not (value is None and may_be_none) and run.plan.gives is not None and not run.plan.gives(value):
+        if not run.fits_output(value):
             raise ValueMismatchError(wrong_output(run, value), path=run.path)
         if run.parent is None:
             self.outcome = Finished(value)

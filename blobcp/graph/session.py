@@ -14,7 +14,7 @@ from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError, 
 from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.effects import Abandoned, Call, Effect, RunNodes, Visit, Watch
 from blobcp.graph.instance import GraphRun, Task
-from blobcp.graph.plan import START, GraphPlan, NodePlan
+from blobcp.graph.plan import START, BranchPlan, GraphPlan, NodePlan
 from blobcp.graph.run import Machine, Outcome
 from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
@@ -23,7 +23,18 @@ from blobcp.points import Signal
 from blobcp.resumption import Entry, Snapshot
 from blobcp.scope import CURRENT, Frame, InterruptSignal, Scope
 
-__all__ = ["Session", "Steps", "make_cell"]
+__all__ = [
+    "CAUGHT",
+    "Session",
+    "Steps",
+    "keys_chosen",
+    "make_cell",
+    "mismatch",
+    "node_error",
+    "signals_in",
+    "stops_of",
+    "wrong_input",
+]
 
 Steps = Generator[Effect, Any, Any]
 
@@ -71,7 +82,7 @@ class Session:
         plan = run.plan
         nothing = value is None and run.parent is not None and run.parent.empty
         if plan.takes is not None and not plan.takes(value) and not nothing:
-            raise ValueMismatchError(_wrong_input(run, value), path=run.path)
+            raise ValueMismatchError(wrong_input(run, value), path=run.path)
         chosen = (yield from self._choose_first(run, value, context)) if plan.start.branches else ()
         if run.parent is not None:
             if self._machine.failing:
@@ -101,9 +112,12 @@ class Session:
 
     def run(self) -> Generator[Effect, Any, Outcome]:
         """Run until there is an outcome."""
+        if self._cancelling is not None:
+            yield Watch(self._cancelling.token)
+        return (yield from self._until_outcome())
+
+    def _until_outcome(self) -> Generator[Effect, Any, Outcome]:
         machine, cancelling = self._machine, self._cancelling
-        if cancelling is not None:
-            yield Watch(cancelling.token)
         try:
             while machine.outcome is None:
                 if cancelling is not None:
@@ -124,14 +138,17 @@ class Session:
                 if cancelling is None or not cancelling.heed():
                     yield from self._conclude(visit)
         except Abandoned:
-            assert cancelling is not None
-            cancelling.abandon()
+            self._abandon()
         assert machine.outcome is not None
         return machine.outcome
 
+    def _abandon(self) -> None:
+        assert self._cancelling is not None, "only a token makes a driver leave something"
+        self._cancelling.abandon()
+
     def _next_to_start(self) -> Sequence[Visit]:
         if self._machine.cancelled:
-            self._waiting = []
+            self._waiting = [visit for visit in self._waiting if visit.task.started or visit.task.leaving]
         waiting = self._waiting
         if self._limit is not None:
             waiting = waiting[: self._limit - self._flying]
@@ -164,7 +181,7 @@ class Session:
             if node.input_key is not None and not task.empty:
                 value = _item(value, node.input_key, task)
             if node.takes is not None and not node.takes(value) and not (value is None and task.empty):
-                raise ValueMismatchError(_mismatch(task, "takes", node.takes_name, value), path=task.path)
+                raise ValueMismatchError(mismatch(task, "takes", node.takes_name, value), path=task.path)
             if node.graph is not None:
                 yield from self._enter(visit, node.graph, value)
                 return
@@ -178,7 +195,7 @@ class Session:
         task, outer = visit.task, visit.task.run.frame
         cell = yield from make_cell(plan, task.path, visit.context, self._types)
         frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
-        run = GraphRun(plan, frame, task)
+        run = task.run.nested(plan, frame, task)
         if self._cancelling is not None:
             self._cancelling.guard(run)
         yield from self.start(run, value, visit.context)
@@ -188,11 +205,11 @@ class Session:
         task, error = visit.task, visit.error
         node = task.node
         if error is not None or visit.scope.raised:
-            self._report(visit, error if error is None or _signals(error) else _node_error(task.path, error))
+            self._report(visit, error if error is None or signals_in(error) else node_error(task.path, error))
             return
         value = visit.result
         if node.gives is not None and not node.gives(value):
-            wrong = ValueMismatchError(_mismatch(task, "is declared to return", node.gives_name, value), path=task.path)
+            wrong = ValueMismatchError(mismatch(task, "is declared to return", node.gives_name, value), path=task.path)
             self._report(visit, wrong)
             return
         yield from self._leave(visit, value)
@@ -229,14 +246,7 @@ class Session:
         chosen: dict[str, None] = {}
         for branch in node.branches:
             answer = yield from _user_code(Call(branch.choose, (value,), context), [*path, node.key])
-            for key in _keys(answer, node, path):
-                chosen[key] = None
-                if key not in branch.ends:
-                    where = "/".join([*path, node.key])
-                    raise BranchError(
-                        f"a branch on {where} chose {key!r}, which is not among its ends {list(branch.ends)}",
-                        path=[*path, node.key],
-                    )
+            chosen.update(dict.fromkeys(keys_chosen(answer, branch, [*path, node.key])))
         return list(chosen)
 
     def _report(self, visit: Visit, error: BaseException | None) -> None:
@@ -250,7 +260,7 @@ class Session:
             self._machine.failed(visit.task, error)
         else:
             assert error is not None, "a visit without stops ended with an error"
-            self._machine.failed(visit.task, _node_error(visit.task.path, error))
+            self._machine.failed(visit.task, node_error(visit.task.path, error))
 
 
 def _user_code(call: Call, path: Sequence[str]) -> Steps:
@@ -258,9 +268,9 @@ def _user_code(call: Call, path: Sequence[str]) -> Steps:
     try:
         return (yield call)
     except CAUGHT as error:
-        if _signals(error):
+        if signals_in(error):
             raise
-        raise _node_error(path, error) from error
+        raise node_error(path, error) from error
 
 
 def stops_of(scope: Scope, error: BaseException | None) -> list[Signal]:
@@ -271,7 +281,7 @@ def stops_of(scope: Scope, error: BaseException | None) -> list[Signal]:
     """
     found = list(scope.raised)
     if error is not None:
-        ended_by = _signals(error)
+        ended_by = signals_in(error)
         if not ended_by:
             return []
         found.extend(signal for signal in ended_by if all(signal.id != known.id for known in found))
@@ -282,9 +292,10 @@ def stops_of(scope: Scope, error: BaseException | None) -> list[Signal]:
     return own
 
 
-def _signals(error: BaseException) -> list[Signal]:
+def signals_in(error: BaseException) -> list[Signal]:
+    """Return the stops that an exception stands for; none for an ordinary failure."""
     if isinstance(error, BaseExceptionGroup):
-        parts = [_signals(part) for part in error.exceptions]
+        parts = [signals_in(part) for part in error.exceptions]
         return [signal for part in parts for signal in part] if all(parts) else []
     signal = signal_of(error)
     return [signal] if signal else []
@@ -310,45 +321,58 @@ def make_cell(
     return StateCell(state)
 
 
-def _node_error(path: Sequence[str], error: BaseException) -> NodeError:
+def node_error(path: Sequence[str], error: BaseException) -> NodeError:
+    """Return the failure of a node whose code raised this."""
     where = f"node {'/'.join(path)}" if path else "the root graph"
     failed = NodeError(f"{where} failed: {text_of(error)}", path=path)
     failed.__cause__ = error
     return failed
 
 
-def _keys(answer: Any, node: NodePlan, path: Sequence[str]) -> list[str]:
-    """Return the keys that a branch chose."""
-    where = [*path, node.key]
-    if isinstance(answer, str):
-        return [answer]
+def keys_chosen(answer: Any, branch: BranchPlan, path: Sequence[str]) -> list[str]:
+    """Return the keys that a branch chose.
+
+    Args:
+        answer: what its function returned.
+        branch: the branch.
+        path: the node that it is on.
+
+    Raises:
+        BranchError: that is no choice among its ends.
+    """
+    where = "/".join(path)
     try:
-        keys = list(answer)
+        keys = [answer] if isinstance(answer, str) else list(answer)
     except Exception as error:
         raise BranchError(
-            f"a branch on {'/'.join(where)} returned {type(answer).__qualname__}; return a node key or several "
-            f"({text_of(error)})",
-            path=where,
+            f"a branch on {where} returned {type(answer).__qualname__}; return a node key or several ({text_of(error)})",
+            path=path,
         ) from error
     for key in keys:
         if not isinstance(key, str):
-            raise BranchError(f"a branch on {'/'.join(where)} chose {key!r}, which is no node key", path=where)
+            raise BranchError(f"a branch on {where} chose {key!r}, which is no node key", path=path)
+        if key not in branch.ends:
+            raise BranchError(
+                f"a branch on {where} chose {key!r}, which is not among its ends {list(branch.ends)}", path=path
+            )
     return keys
 
 
 def _item(value: Any, key: str, task: Task) -> Any:
     if not isinstance(value, dict):
-        raise ValueMismatchError(_mismatch(task, f"takes key {key!r} of", "a dict", value), path=task.path)
+        raise ValueMismatchError(mismatch(task, f"takes key {key!r} of", "a dict", value), path=task.path)
     if key not in value:
         where = "/".join(task.path)
         raise ValueMismatchError(f"node {where} takes key {key!r}, and what arrived has {list(value)}", path=task.path)
     return value[key]
 
 
-def _mismatch(task: Task, verb: str, wanted: str, value: Any) -> str:
+def mismatch(task: Task, verb: str, wanted: str, value: Any) -> str:
+    """Say that a node was given, or gave, what it is not declared to."""
     return f"node {'/'.join(task.path)} {verb} {wanted} and got {type(value).__qualname__}"
 
 
-def _wrong_input(run: GraphRun, value: Any) -> str:
+def wrong_input(run: GraphRun, value: Any) -> str:
+    """Say that a graph was given what it is not declared to take."""
     where = f"graph {'/'.join(run.path)}" if run.path else f"graph {run.plan.name!r}"
     return f"{where} takes {run.plan.takes_name} and got {type(value).__qualname__}"

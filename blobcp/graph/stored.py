@@ -6,7 +6,7 @@ runs; what goes wrong with the store afterwards never loses what the run has don
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextvars import copy_context
 from datetime import UTC, datetime
 from typing import Any
@@ -32,11 +32,11 @@ from blobcp.graph.loading import nothing_to_go_on_with, read_checkpoint
 from blobcp.graph.options import RunOptions
 from blobcp.graph.plan import GraphPlan
 from blobcp.graph.restore import Restorer
-from blobcp.graph.run import Finished, Machine, Paused
+from blobcp.graph.run import Failed, Finished, Machine, Outcome, Paused
 from blobcp.graph.saving import conflict, header_of, keep_points, save_stop, stopped_at
 from blobcp.graph.session import Session, Steps, make_cell
 from blobcp.graph.state_types import StateTypes
-from blobcp.points import InterruptPoint, Signal, points_of
+from blobcp.points import InterruptInfo, InterruptPoint, Signal, points_of
 from blobcp.resumption import Resumption
 from blobcp.scope import Frame, RunClaims, Scope, new_id, this_owner
 
@@ -96,9 +96,13 @@ class StoredRun:
         if isinstance(outcome, Finished):
             yield from self._finish(machine, outcome.value)
             return outcome.value
+        yield from self._stop(machine, session, outcome)
+
+    def _stop(self, machine: Machine, session: Session, outcome: Outcome) -> Steps:
+        """Store a run that has stopped, or end one that has failed; raises in either case."""
         if isinstance(outcome, Paused):
             yield from self._pause(machine, session, outcome.signal)
-        else:
+        elif isinstance(outcome, Failed):
             first, *others = outcome.errors
             for other in others:
                 first.add_note(f"also failed: {other}")
@@ -125,7 +129,7 @@ class StoredRun:
         # A run that keeps its own checkpoint finds its answers there, unless it has finished and is started again.
         write_id = self._options.write_id
         resumption = self._hosted if write_id is None else answered_before(write_id, self._hosted)
-        root = GraphRun(self._plan, self._frame(cell, resumption), None)
+        root = self._make_run(self._plan, self._frame(cell, resumption), None)
         machine, session = self._session(root)
         yield from session.start(root, value, context)
         return machine, session
@@ -139,7 +143,7 @@ class StoredRun:
         )
         for at, state in graph_states(options.read_id, stored, self._address, resumption):
             at.state = state
-        restorer = Restorer(options.read_id, stored, resumption, self._types)
+        restorer = Restorer(options.read_id, stored, resumption, self._types, self._make_run)
         frame = self._frame(restorer.cell(self._plan, stored, ()), resumption)
         root = restorer.restore(self._plan, stored, frame)
         machine, session = self._session(root)
@@ -173,6 +177,9 @@ class StoredRun:
         if host is None:
             return Frame(self._address, cell, None, self._claims, resumption)
         return Frame(self._address, cell, host.frame, self._claims, resumption, this_owner())
+
+    def _make_run(self, plan: GraphPlan, frame: Frame, parent: None) -> GraphRun:
+        return GraphRun(plan, frame, parent)
 
     def _session(self, root: GraphRun) -> tuple[Machine, Session]:
         machine = Machine(root, new_id, self._options.max_steps)
@@ -225,7 +232,7 @@ class StoredRun:
             keep_points(checkpoint, signal, [*session.answered, *stopped, *untaken])
             header = self._header(machine, write_id, "interrupted", points)
             completed = machine.root.all_completed()
-            yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed, self._expected)
+            yield from self._save(checkpoint, header, points, info, completed)
         elif self._host is not None:
             self._host.raised.append(signal)
         where = f"; checkpoint {write_id!r}" if write_id is not None else "; not stored, since it has no checkpoint id"
@@ -237,6 +244,16 @@ class StoredRun:
             checkpoint_id=write_id,
             signal=signal,
         )
+
+    def _save(
+        self,
+        checkpoint: Checkpoint,
+        header: Header,
+        points: Sequence[InterruptPoint],
+        info: InterruptInfo,
+        completed: Iterable[str],
+    ) -> Steps:
+        yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed, self._expected)
 
     def _checkpoint(self, machine: Machine, signal: Signal) -> Checkpoint:
         try:

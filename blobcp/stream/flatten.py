@@ -16,7 +16,7 @@ from blobcp.stream.concat import concat
 from blobcp.stream.reader import StreamReader
 from blobcp.stream.signs import END, NOT_YET
 
-__all__ = ["KeptChunks", "aconcat_stream", "akeep_chunks", "concat_stream", "keep_chunks"]
+__all__ = ["KeptChunks", "aconcat_stream", "akeep_chunks", "concat_stream", "joined", "keep_chunks"]
 
 T = TypeVar("T")
 
@@ -84,6 +84,11 @@ def keep_chunks(reader: StreamReader[Any], *, timeout: timedelta | None = None) 
 async def akeep_chunks(reader: StreamReader[Any], *, timeout: timedelta | None = None) -> KeptChunks:
     """Do what :func:`keep_chunks` does, on the running event loop."""
     return KeptChunks(await _aread(reader, timeout))
+
+
+def joined(value: Any) -> Any:
+    """Return a value that a checkpoint holds, where chunks that were kept apart are joined."""
+    return value.value() if type(value) is KeptChunks else value
 
 
 def _read(reader: StreamReader[T], timeout: timedelta | None) -> list[T]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from blobcp.errors import MergeError, text_of
 from blobcp.stream.by_class import ClassFunctions
 
-__all__ = ["merge_values", "register_merge"]
+__all__ = ["has_merge", "merge_values", "register_merge"]
 
 T = TypeVar("T")
 
@@ -36,6 +36,11 @@ def register_merge(type: type[T], merge: Callable[[list[T]], T]) -> None:
     [1, 2, 3]
     """
     _functions.add(type, merge)
+
+
+def has_merge(value: object) -> bool:
+    """Tell whether a function was registered by which values of this class merge."""
+    return _functions.find([value]) is not None
 
 
 def merge_values(values: Mapping[str, Any]) -> Any:

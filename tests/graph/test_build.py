@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from drivers import AsyncRunner
 from graphs import appending, chain, echo
 from wiring import wire
 
@@ -173,9 +174,13 @@ class Generates:
 
 @pytest.mark.parametrize("node", [generator, async_generator, Generates(), partial(generator)], ids=repr)
 def test_generator_nodes(node: Any) -> None:
-    """A node that yields where one value belongs is refused, naming it."""
-    with pytest.raises(GraphBuildError, match="node 'g' is a generator function"):
-        Graph().add_node("g", node)
+    """A node that yields gives its chunks, joined, as its value."""
+    graph = Graph()
+    graph.add_node("g", node)
+    graph.add_edge(START, "g")
+    graph.add_edge("g", END)
+
+    assert AsyncRunner().invoke(graph.compile(), "x") == "x"
 
 
 @pytest.mark.parametrize("node", [None, "text", 3, {"a": 1}], ids=repr)

@@ -1,0 +1,250 @@
+"""The readers of a stream run: handed on, kept unread for a checkpoint, merged where several meet, closed at the end.
+
+Here is also known who a failing stream is charged to: the node that makes it, whoever reads it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakSet
+
+from blobcp.errors import MergeError, RunError
+from blobcp.graph.instance import GraphRun
+from blobcp.graph.parts import Part, StreamTask
+from blobcp.graph.plan import END
+from blobcp.graph.session import CAUGHT, node_error, stops_of
+from blobcp.points import Signal
+from blobcp.resumption import Snapshot
+from blobcp.scope import InterruptSignal, Scope
+from blobcp.stream.concat import concat
+from blobcp.stream.flatten import KeptChunks
+from blobcp.stream.interleave import merge_streams
+from blobcp.stream.merge import has_merge, merge_values
+from blobcp.stream.reader import StreamReader
+from blobcp.stream.signs import NO_VALUE, NoValue, SourceEnd
+
+__all__ = ["Late", "Refusal", "Streams"]
+
+EMPTY: Final[tuple[Any, ...]] = ()
+
+
+class Refusal(Exception):
+    """Carries an error of ours through a place where errors are the node's."""
+
+    def __init__(self, error: RunError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What came out of a stream that a node had handed on; ``task`` is ``None`` where several streams don't merge."""
+
+    run: GraphRun
+    task: StreamTask | None
+    error: BaseException
+    signals: Sequence[Signal] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Frozen:
+    """A value as it was; the object itself may have been changed since."""
+
+    thaw: Callable[[], Any]
+
+
+class Streams:
+    """The readers of one run.
+
+    Args:
+        snapshot: keeps values as they were, for a run that may be stored; ``None``: nothing is kept.
+
+    Attributes:
+        late: what has stopped or failed and was not dealt with yet. Any thread adds to it.
+    """
+
+    def __init__(self, snapshot: Snapshot | None) -> None:
+        self.late: deque[Late] = deque()
+        self._snapshot = snapshot
+        self._readers: WeakSet[StreamReader[Any]] = WeakSet()
+        self._charged: dict[int, BaseException] = {}
+
+    def own(self, reader: StreamReader[Any]) -> StreamReader[Any]:
+        """Have a reader closed with the run."""
+        self._readers.add(reader)
+        return reader
+
+    def split(self, value: Any, count: int) -> list[Any]:
+        if not isinstance(value, StreamReader):
+            return [value] * count
+        return [self.own(copy) for copy in value.copy(count)] if count else []
+
+    def open(self, part: Part, nothing: bool) -> StreamReader[Any]:
+        value = part.value
+        if isinstance(value, _Frozen):
+            value = value.thaw()
+        elif isinstance(value, StreamReader):
+            if self._snapshot is None:
+                part.value = None
+                return value
+            live, part.value = self.split(value, 2)
+            return self.own(live)
+        if isinstance(value, KeptChunks):
+            return self.own(value.reader())
+        if self._snapshot is not None:
+            thaw = self._snapshot(value)
+            part.value = value if thaw is None else _Frozen(thaw)
+        return self.own(StreamReader(EMPTY if nothing and value is None else [value]))
+
+    def gather(self, run: GraphRun, key: str, readers: dict[str, StreamReader[Any]]) -> StreamReader[Any]:
+        marks = key == END and run.plan.mark_source_end
+        if len(readers) == 1 and not marks:
+            return next(iter(readers.values()))
+        return self.own(_FanIn(self, run, key, marks).reader(readers))
+
+    def close(self, part: Part) -> None:
+        if isinstance(part.value, StreamReader):
+            part.value.close()
+
+    def stored(self, part: Part) -> Any:
+        value = part.value
+        if isinstance(value, _Frozen):
+            return value.thaw()
+        return None if isinstance(value, StreamReader) else value
+
+    def close_all(self) -> None:
+        """Close every reader of the run that is left; what their code raises then is charged to its node."""
+        for reader in list(self._readers):
+            try:
+                reader.close()
+            except BaseException as error:
+                if self.charged_in(error) is None:
+                    raise
+
+    async def aclose_all(self) -> None:
+        """Do as `close_all` does, and wait for those that are read on event loops."""
+        for reader in list(self._readers):
+            try:
+                await reader.aclose()
+            except BaseException as error:
+                if self.charged_in(error) is None:
+                    raise
+
+    def charge(self, task: StreamTask, scope: Scope, error: BaseException) -> BaseException:
+        """Charge an error to the node that makes the stream it came out of.
+
+        Returns:
+            What to raise in the one who reads: the error of the node that it was charged to first.
+        """
+        known = self.charged_in(error)
+        if known is not None:
+            return known
+        stops = stops_of(scope, error)
+        if not stops and not isinstance(error, CAUGHT):
+            return error
+        raised: BaseException
+        if stops:
+            raised = error if isinstance(error, InterruptSignal) else InterruptSignal(stops[0])
+        else:
+            raised = error.error if isinstance(error, Refusal) else node_error(task.path, error)
+        self._note(Late(task.run, task, raised, stops), is_late=task.flowing)
+        return raised
+
+    def fail(self, run: GraphRun, error: RunError) -> RunError:
+        """Have a run fail because of what is no node's fault; returns the error."""
+        self._note(Late(run, None, error), is_late=True)
+        return error
+
+    def charged_in(self, error: BaseException) -> BaseException | None:
+        """Return the error behind this one that was charged to a node, if there is one."""
+        for at in _chain(error):
+            known = self._charged.get(id(at))
+            if known is at:
+                return at
+        return None
+
+    def _note(self, late: Late, *, is_late: bool) -> None:
+        self._charged[id(late.error)] = late.error
+        if is_late:
+            self.late.append(late)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those behind it, each once."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        at = pending.pop()
+        if at is None or id(at) in seen:
+            continue
+        seen.add(id(at))
+        yield at
+        pending += [at.__context__, at.__cause__]
+        if isinstance(at, BaseExceptionGroup):
+            pending += at.exceptions
+
+
+class _FanIn:
+    """Merges streams as values would be merged: dicts key by key as they come, other classes once they are whole."""
+
+    def __init__(self, streams: Streams, run: GraphRun, key: str, marks: bool) -> None:
+        self._streams = streams
+        self._run = run
+        self._key = key
+        self._marks = marks
+        self._owner: dict[Any, str] = {}
+        self._passed: dict[str, Any] = {}
+        self._whole: dict[str, list[Any]] = {}
+
+    def reader(self, readers: dict[str, StreamReader[Any]]) -> StreamReader[Any]:
+        named = {source: _named(source, reader) for source, reader in readers.items()}
+        merged = merge_streams(named, mark_ends=True)
+        assert merged is not None, "there are sources"
+        return merged.map(self._take, at_end=self._finish)
+
+    def _take(self, item: Any) -> Any | NoValue:
+        if isinstance(item, SourceEnd):
+            return item if self._marks else NO_VALUE
+        source, chunk = item
+        if not isinstance(chunk, dict) or self._whole or has_merge(chunk):
+            self._whole.setdefault(source, []).append(chunk)
+            return NO_VALUE
+        self._passed.setdefault(source, chunk)
+        for key in chunk:
+            if self._owner.setdefault(key, source) != source:
+                raise self._failed({self._owner[key]: {key: None}, source: {key: None}})
+        return chunk
+
+    def _finish(self) -> Any:
+        if not self._whole:
+            return None
+        try:
+            values = {source: concat(chunks) for source, chunks in self._whole.items()}
+        except Exception as error:
+            raise self._streams.fail(self._run, node_error(self._path, error)) from error
+        values = {**self._passed, **values}
+        in_order = {source: values[source] for source in self._run.plan.data[self._key] if source in values}
+        try:
+            return merge_values(in_order or values)
+        except MergeError:
+            raise self._failed(in_order) from None
+
+    @property
+    def _path(self) -> list[str]:
+        return [*self._run.path, self._key]
+
+    def _failed(self, values: dict[str, Any]) -> RunError:
+        try:
+            merge_values(values)
+        except MergeError as error:
+            error.path = self._path
+            error.args = (f"{'/'.join(error.path)}: {error}",)
+            return self._streams.fail(self._run, error)
+        raise AssertionError(f"values of {list(values)} merge after all")
+
+
+def _named(source: str, reader: StreamReader[Any]) -> StreamReader[Any]:
+    return reader.map(lambda chunk: chunk if isinstance(chunk, SourceEnd) else (source, chunk))

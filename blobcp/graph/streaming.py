@@ -1,0 +1,409 @@
+"""One stream run from its first task to its outcome: a session whose nodes exchange streams.
+
+What happens to a task is written as one generator, its life. It yields what every session asks of its driver, and
+`Driven` for what is to run where node functions run: in a thread or a task of its own, side by side with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Generator, Iterator, Sequence
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from blobcp.errors import RunError, ValueMismatchError
+from blobcp.graph.bodies import aread, body, call_with_chunks, gives_chunks, read, value_of
+from blobcp.graph.cancelling import Cancelling
+from blobcp.graph.effects import Call, RunNodes, Visit
+from blobcp.graph.flow import Refusal, Streams
+from blobcp.graph.instance import GraphRun, Task
+from blobcp.graph.output import Out
+from blobcp.graph.parts import StreamTask
+from blobcp.graph.plan import GraphPlan, NodePlan
+from blobcp.graph.recall import StreamRun
+from blobcp.graph.session import (
+    CAUGHT,
+    Session,
+    Steps,
+    keys_chosen,
+    make_cell,
+    mismatch,
+    node_error,
+    signals_in,
+    wrong_input,
+)
+from blobcp.graph.state import StateCell
+from blobcp.graph.state_types import StateTypes
+from blobcp.graph.stream_machine import StreamMachine
+from blobcp.scope import CURRENT, Frame, Scope
+from blobcp.stream.reader import StreamReader
+from blobcp.stream.signs import NO_VALUE
+
+__all__ = ["StreamSession"]
+
+MOST_LAZY = 20
+"""So many nodes may work one for the other while a chunk is read; a longer row is read to its end in between, as each
+needs several frames of Python's stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """Run this where node functions run; the answer is what it returns."""
+
+    call: Callable[[Any], Any]
+    is_async: bool
+    value: Any
+
+
+class _Visit(Visit):
+    __slots__ = ("life", "void")
+
+    def __init__(self, task: Task, scope: Scope, context: Context) -> None:
+        super().__init__(task, scope, context)
+        self.void = False
+        self.life: Steps | None = None
+
+
+class StreamSession(Session):
+    """Runs one machine of a stream run.
+
+    Args:
+        machine: the run, begun or resumed.
+        types: the classes of the graphs' states.
+        streams: its readers.
+        concurrency: how many node functions may run at once; those that make streams don't count.
+        cancelling: for a run that may be cancelled from outside.
+        on_loop: whether the driver is the one of an event loop.
+    """
+
+    def __init__(
+        self,
+        machine: StreamMachine,
+        types: StateTypes,
+        streams: Streams,
+        concurrency: int | None,
+        cancelling: Cancelling | None,
+        on_loop: bool,
+    ) -> None:
+        super().__init__(machine, types, None, concurrency, cancelling)
+        self._stream_machine = machine
+        self._streams = streams
+        self._on_loop = on_loop
+
+    def start(self, run: GraphRun, value: Any, context: Context) -> Steps:
+        plan, out = run.plan, value if isinstance(value, Out) else Out(self._streams, reader=value)
+        chosen: Sequence[str] = ()
+        if out.chunks is not None and len(out.chunks) == 1 and plan.takes is not None:
+            only = out.chunks[0]
+            nothing = only is None and run.parent is not None and run.parent.empty
+            if not plan.takes(only) and not nothing:
+                raise ValueMismatchError(wrong_input(run, only), path=run.path)
+        if plan.start.branches:
+            chosen = yield from self._choose_first(run, out, context)
+        if run.parent is not None:
+            if self._machine.failing:
+                self._machine.dropped(run.parent)
+                return
+            self._machine.enter(run.parent, run)
+        self._machine.begin(run, out.result(), chosen)
+
+    def _prepare(self, task: Task) -> Steps:
+        assert isinstance(task, StreamTask), "a stream run has no other tasks"
+        if task.lost or (task.node.key in task.run.children and not task.leaving):
+            self._stream_machine.discharged()
+            return
+        task.scope = scope = Scope(task.run.frame, task.node.key)
+        context = copy_context()
+        context.run(CURRENT.set, scope)
+        visit = _Visit(task, scope, context)
+        task.visit = visit
+        visit.life = self._life(visit, task)
+        yield from self._live(visit)
+
+    def _conclude(self, visit: Visit) -> Steps:
+        assert isinstance(visit, _Visit), "a stream run has no other visits"
+        self.heed_late()
+        if visit.void:
+            self._drop(visit)
+            return
+        yield from self._live(visit, visit.result, visit.error)
+
+    def _live(self, visit: _Visit, answer: Any = None, error: BaseException | None = None) -> Steps:
+        """Let a life go on, until it is over or waits for something that a driver does beside others."""
+        life = visit.life
+        assert life is not None, "it was begun"
+        while True:
+            try:
+                asked = life.send(answer) if error is None else life.throw(error)
+            except StopIteration:
+                return
+            answer = error = None
+            if isinstance(asked, Driven):
+                visit.call, visit.is_async, visit.value = asked.call, asked.is_async, asked.value
+                visit.result = visit.error = None
+                self._waiting.append(visit)
+                return
+            try:
+                answer = yield asked
+            except BaseException as raised:
+                error = raised
+
+    def _drop(self, visit: _Visit) -> None:
+        if visit.life is not None:
+            visit.life.close()
+        self._discharge(visit)
+
+    def _discharge(self, visit: _Visit) -> None:
+        visit.scope.closed = True
+        self._stream_machine.discharged()
+
+    def heed_late(self) -> bool:
+        """Tell the machine what has come out of streams that are read elsewhere; return whether there was anything."""
+        found = False
+        while self._streams.late:
+            late = self._streams.late.popleft()
+            task = late.task
+            if task is not None and (task.lost or not task.flowing):
+                continue
+            found = True
+            assert isinstance(late.run, StreamRun), "a stream run has no other runs"
+            if isinstance(late.error, RunError):
+                self._stream_machine.failed_late(late.run, late.error, task)
+            elif task is not None and late.signals:
+                self._stream_machine.stopped_late(task, late.signals)
+            self.let_go()
+        return found
+
+    def let_go(self) -> None:
+        """Leave what is done for tasks that were taken back."""
+        lost, self._stream_machine.taken_back = self._stream_machine.taken_back, []
+        for task in lost:
+            if isinstance(task.visit, _Visit):
+                task.visit.void = True
+            if task.scope is not None:
+                self.answered.extend(task.scope.kept())
+            if isinstance(task.value, StreamReader):
+                task.value.close()
+        for visit in [visit for visit in self._waiting if isinstance(visit, _Visit) and visit.void]:
+            self._waiting.remove(visit)
+            self._drop(visit)
+
+    def abandon(self) -> None:
+        """Leave everything behind that is under way."""
+        self._abandon()
+
+    def _abandon(self) -> None:
+        super()._abandon()
+        self.let_go()
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether the run has left behind what was under way."""
+        return self._cancelling is not None and self._machine.cancelled and self._cancelling.token.due
+
+    def until_rest(self) -> Steps:
+        """Wait for what is under way for tasks that were taken back."""
+        while self._flying and not self.left_behind:
+            visit = yield RunNodes(())
+            if visit is None:
+                if self._cancelling is not None and self._cancelling.token.due:
+                    self._abandon()
+                continue
+            self._flying -= 1
+            yield from self._conclude(visit)
+
+    def go_on(self) -> Steps:
+        """Run until there is an outcome again."""
+        yield from self._until_outcome()
+
+    def _life(self, visit: _Visit, task: StreamTask) -> Generator[Any, Any, None]:
+        scope = visit.scope
+        try:
+            out = yield from self._work(visit, task)
+            if out is None:
+                return
+            if scope.raised:
+                self._end(visit, None)
+                return
+            chosen = yield from self._finish_off(visit, task, out)
+        except CAUGHT as error:
+            self._end(visit, error)
+            return
+        if scope.raised:
+            self._end(visit, None)
+            return
+        self.heed_late()
+        if visit.void:
+            self._discharge(visit)
+            return
+        scope.closed = task.over
+        self._machine.finished(task, out.result(), chosen)
+
+    def _end(self, visit: _Visit, error: BaseException | None) -> None:
+        self.heed_late()
+        if visit.void:
+            self._discharge(visit)
+        else:
+            self._report(visit, error)
+
+    def _work(self, visit: _Visit, task: StreamTask) -> Generator[Any, Any, Out | None]:
+        """Do what comes before a node, and its own work; ``None`` where a graph was gone into, or where it has asked."""
+        node, reader = task.node, task.value
+        if task.leaving:
+            return Out(self._streams, reader=reader)
+        if node.pre is not None and not task.skip_pre:
+            reader = yield from self._before(visit, task, node.pre, reader)
+            if visit.scope.raised:
+                self._end(visit, None)
+                return None
+        if node.input_key is not None and not task.empty:
+            reader = reader.map(partial(_item, task, node.input_key))
+        if node.graph is not None:
+            yield from self._go_into(visit, task, node.graph, reader)
+            return None
+        if gives_chunks(task):
+            return Out(self._streams, reader=body(self._streams, task, visit.scope, visit.context, reader))
+        result = yield from self._driven(task, Driven(call_with_chunks(task), node.chunked_is_async, reader))
+        self._check_result(task, result)
+        return Out(self._streams, chunks=[result])
+
+    def _check_result(self, task: StreamTask, value: Any) -> None:
+        node = task.node
+        if node.graph is None and node.gives is not None and not node.gives(value):
+            message = mismatch(task, "is declared to return", node.gives_name, value)
+            raise ValueMismatchError(message, path=task.path)
+
+    def _before(
+        self, visit: _Visit, task: StreamTask, pre: Callable[[Any, Any], Any], reader: StreamReader[Any]
+    ) -> Generator[Any, Any, StreamReader[Any]]:
+        if task.node.pre_reading is not None:
+            changed = yield from self._handled(visit, task, task.node.pre_reading, reader)
+            return self._streams.own(_reader_of(changed))
+        chunks = yield from self._driven(task, self._reading(reader))
+        changed = yield from self._handled(visit, task, pre, _joined(task, chunks))
+        return self._streams.own(StreamReader([changed]))
+
+    def _go_into(self, visit: _Visit, task: StreamTask, plan: GraphPlan, reader: StreamReader[Any]) -> Steps:
+        outer = task.run.frame
+        cell = yield from make_cell(plan, task.path, visit.context, self._types)
+        frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
+        run = task.run.nested(plan, frame, task)
+        if self._cancelling is not None:
+            self._cancelling.guard(run)
+        out = Out(self._streams, reader=reader)
+        if any(branch.reading is None for branch in plan.start.branches):
+            out = Out(self._streams, chunks=(yield from self._driven(task, self._reading(reader))))
+        self.heed_late()
+        if visit.void:
+            self._discharge(visit)
+            return
+        yield from self.start(run, out, visit.context)
+
+    def _finish_off(self, visit: _Visit, task: StreamTask, out: Out) -> Generator[Any, Any, Sequence[str]]:
+        """Do what comes after a node's own work, and return the ends that its branches chose."""
+        node = task.node
+        wants_value = (node.post is not None and node.post_reading is None) or any(
+            branch.reading is None for branch in node.branches
+        )
+        if out.reader is not None and (wants_value or task.depth > MOST_LAZY):
+            out.become((yield from self._driven(task, self._reading(out.reader))))
+            task.depth = 0
+            if wants_value and node.gives is not None:
+                self._check_result(task, _joined(task, out.chunks or []))
+        elif out.reader is None:
+            task.depth = 0
+        if node.output_key is not None:
+            out.convert(partial(_under, node.output_key))
+        if node.post_reading is not None:
+            changed = yield from self._handled(visit, task, node.post_reading, out.result_reader())
+            out.become(_reader_of(changed))
+        elif node.post is not None:
+            changed = yield from self._handled(visit, task, node.post, _joined(task, out.chunks or []))
+            out.become([changed])
+        if out.reader is not None and any(branch.reading is None for branch in node.branches):
+            out.become((yield from self._driven(task, self._reading(out.reader))))
+        return (yield from self._chosen(task, node, task.run.path, out, visit.context)) if node.branches else ()
+
+    def _choose(self, node: NodePlan, path: Sequence[str], value: Any, context: Context) -> Steps:
+        return (yield from self._chosen(None, node, path, value, context))
+
+    def _chosen(
+        self, task: StreamTask | None, node: NodePlan, path: Sequence[str], out: Out, context: Context
+    ) -> Steps:
+        chosen: dict[str, None] = {}
+        where = [*path, node.key]
+        for branch in node.branches:
+            if branch.reading is not None:
+                given: Any = out.copy()
+                call = Call(branch.reading, (given,), context)
+            else:
+                call = Call(branch.choose, (_value_at(task, where, out),), context)
+            answer = yield from self._called(where, call)
+            if branch.reading is not None:
+                given.close()
+            chosen.update(dict.fromkeys(keys_chosen(answer, branch, where)))
+        return list(chosen)
+
+    def _handled(self, visit: _Visit, task: StreamTask, handler: Callable[[Any, Any], Any], value: Any) -> Steps:
+        cell = task.run.frame.cell
+        assert isinstance(cell, StateCell), "handlers are refused at build time on a graph without state"
+        return (
+            yield from self._called(
+                task.path, Call(handler, (value, cell.state), visit.context, cell.lock, visit.scope)
+            )
+        )
+
+    def _reading(self, reader: StreamReader[Any]) -> Driven:
+        return Driven(aread, True, reader) if self._on_loop else Driven(read, False, reader)
+
+    def _driven(self, task: StreamTask, driven: Driven) -> Steps:
+        return (yield from self._called(task.path, driven))
+
+    def _called(self, path: Sequence[str], call: Any) -> Steps:
+        """Have user code called; what it raises becomes a `NodeError`, unless it is a stop or was charged to a node."""
+        try:
+            return (yield call)
+        except Refusal as refusal:
+            raise refusal.error from None
+        except CAUGHT as error:
+            known = self._streams.charged_in(error)
+            if known is not None:
+                raise known from known.__cause__
+            if signals_in(error):
+                raise
+            raise node_error(path, error) from error
+
+
+def _value_at(task: StreamTask | None, path: Sequence[str], out: Out) -> Any:
+    chunks = out.chunks
+    assert chunks is not None, "it was read, since a branch asks for the value"
+    if task is not None:
+        return _joined(task, chunks)
+    return chunks[0] if len(chunks) == 1 else out.value(path)
+
+
+def _joined(task: StreamTask, chunks: list[Any]) -> Any:
+    try:
+        return value_of(task, chunks)
+    except Exception as error:
+        raise node_error(task.path, error) from error
+
+
+def _item(task: StreamTask, key: str, chunk: Any) -> Any:
+    if not isinstance(chunk, dict):
+        message = mismatch(task, f"takes key {key!r} of", "a dict", chunk)
+        raise Refusal(ValueMismatchError(message, path=task.path))
+    return chunk.get(key, NO_VALUE)
+
+
+def _under(key: str, chunk: Any) -> dict[str, Any]:
+    return {key: chunk}
+
+
+def _reader_of(result: Any) -> StreamReader[Any]:
+    """Return what a handler of chunks gave as a reader; what is no source of chunks is one chunk."""
+    if isinstance(result, StreamReader):
+        return result
+    is_source = isinstance(result, list | tuple | Iterator | AsyncIterable)
+    return StreamReader(result if is_source else [result])
