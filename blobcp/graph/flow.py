@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from weakref import WeakSet
 
 from blobcp.errors import MergeError, RunError
 from blobcp.graph.instance import GraphRun
@@ -27,6 +26,9 @@ from blobcp.stream.reader import StreamReader
 from blobcp.stream.signs import NO_VALUE, NoValue, SourceEnd
 
 __all__ = ["Late", "Refusal", "Streams"]
+
+MANY: Final = 64
+"""How many readers are remembered before it is looked which of them are done with."""
 
 EMPTY: Final[tuple[Any, ...]] = ()
 
@@ -69,12 +71,16 @@ class Streams:
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.late: deque[Late] = deque()
         self._snapshot = snapshot
-        self._readers: WeakSet[StreamReader[Any]] = WeakSet()
+        self._readers: set[StreamReader[Any]] = set()
+        self._many = MANY
         self._charged: dict[int, BaseException] = {}
 
     def own(self, reader: StreamReader[Any]) -> StreamReader[Any]:
         """Have a reader closed with the run."""
         self._readers.add(reader)
+        if len(self._readers) > self._many:
+            self._readers = {each for each in self._readers if not each.spent}
+            self._many = max(MANY, 2 * len(self._readers))
         return reader
 
     def split(self, value: Any, count: int) -> list[Any]:

@@ -44,6 +44,7 @@ class StreamedRun(StoredRun):
     _streams: Streams
     _saving: StreamSaving
     _on_loop: bool
+    _left_behind = False
     _slow: TooSlow | None = None
     _root: StreamRun | None = None
 
@@ -73,8 +74,14 @@ class StreamedRun(StoredRun):
         return Out(self._streams, reader=self._streams.own(reader.map(_same, on_error=self._input_failed)))
 
     async def close(self) -> None:
-        """Close what is left of the run's streams, on the running event loop."""
-        await self._streams.aclose_all()
+        """Close what is left of the run's streams, on the running event loop.
+
+        Of a run that a cancel has ended at once, nothing is waited for.
+        """
+        if self._left_behind:
+            self._streams.close_all()
+        else:
+            await self._streams.aclose_all()
 
     def chunks(self, given: Out) -> Steps:
         """Run, and emit the output chunk by chunk; raises as `StoredRun.steps` does."""
@@ -88,6 +95,8 @@ class StreamedRun(StoredRun):
         try:
             return (yield from self._run_to_end(given, collected))
         finally:
+            cancel = self._options.cancel
+            self._left_behind = cancel is not None and cancel.due
             if not self._on_loop:
                 self._streams.close_all()
 

@@ -205,6 +205,11 @@ class StreamReader(Generic[T]):
         state = self._gone or ("at its end" if self._ended else "open")
         return f"<StreamReader: {state}>"
 
+    @property
+    def spent(self) -> bool:
+        """Whether nothing can come any more: it is at its end, closed, or handed over."""
+        return self._ended or self._feed is None
+
     def hand_over(self, what: str) -> Feed[T]:
         """Give the feed to another reader; this one can't be read any more.
 
