@@ -153,7 +153,9 @@ class Streams:
             return error
         raised: BaseException
         if stops:
-            raised = error if isinstance(error, InterruptSignal) else InterruptSignal(stops[0])
+            scope.raised[:] = stops  # put under one of the node's own, once
+            is_own = isinstance(error, InterruptSignal) and error.signal is stops[0]
+            raised = error if is_own else InterruptSignal(stops[0])
         else:
             raised = error.error if isinstance(error, Refusal) else node_error(task.path, error)
         self._note(Late(task.run, task, raised, stops), is_late=task.flowing)

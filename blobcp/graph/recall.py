@@ -181,11 +181,11 @@ class StreamRun(GraphRun):
         if key in self.stopped and self.stopped[key][0] is task:
             del self.stopped[key]
         self.ready = [each for each in self.ready if each is not task]
-        inner = task.inner or self.children.get(key)
+        task.inner = task.inner or self.children.get(key)
         self.children.pop(key, None)
         self._forget_finished(key)
-        if isinstance(inner, StreamRun):
-            for below in inner.all_tasks():
+        if isinstance(task.inner, StreamRun):
+            for below in task.inner.all_tasks():
                 below.lost = True
 
     def all_tasks(self) -> Iterator[StreamTask]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -18,8 +18,10 @@ from blobcp import (
     App,
     Graph,
     InterruptSignal,
+    StreamReader,
     address_segment,
     composite_interrupt,
+    concat,
     serializable,
     use_state,
 )
@@ -50,7 +52,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node: how often and how it asks, its handlers, the graph inside it, and whose output it takes."""
+    """A node: how often and how it asks, its handlers, the graph inside it, whose output it takes, and in which shape."""
 
     follows: frozenset[int]
     questions: int = 0
@@ -60,6 +62,7 @@ class NodeSpec:
     chooses: bool = False
     is_async: bool = False
     inner: GraphSpec | None = None
+    shape: str = "invoke"
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,10 @@ class GraphSpec:
 
 
 @st.composite
-def graph_specs(draw: st.DrawFn, depth: int = 2, max_width: int = 3) -> GraphSpec:
-    """Draw a graph."""
+def graph_specs(
+    draw: st.DrawFn, depth: int = 2, max_width: int = 3, shapes: tuple[str, ...] = ("invoke",)
+) -> GraphSpec:
+    """Draw a graph, whose nodes are of these shapes."""
     widths = draw(st.lists(st.integers(1, max_width), min_size=1, max_size=3 if depth == 2 else 2))
     stateful = draw(st.booleans())
     layers: list[tuple[NodeSpec, ...]] = []
@@ -84,7 +89,7 @@ def graph_specs(draw: st.DrawFn, depth: int = 2, max_width: int = 3) -> GraphSpe
         below = widths[number - 1] if number else 1
         follows = [draw(st.sets(st.integers(0, below - 1), min_size=1)) for _ in range(width)]
         follows[0] |= set(range(below)) - set().union(*follows)
-        layers.append(tuple(draw(_node(frozenset(each), depth, stateful)) for each in follows))
+        layers.append(tuple(draw(_node(frozenset(each), depth, stateful, shapes)) for each in follows))
     keys = [f"n{number}{index}" for number, width in enumerate(widths) for index in range(width)] + [LAST]
     stops = st.frozensets(st.sampled_from(keys), max_size=1)
     mode = draw(st.sampled_from(list(MODES)))
@@ -92,8 +97,8 @@ def graph_specs(draw: st.DrawFn, depth: int = 2, max_width: int = 3) -> GraphSpe
 
 
 @st.composite
-def _node(draw: st.DrawFn, follows: frozenset[int], depth: int, stateful: bool) -> NodeSpec:
-    inner = draw(graph_specs(depth - 1, 2)) if depth and draw(st.integers(0, 3)) == 0 else None
+def _node(draw: st.DrawFn, follows: frozenset[int], depth: int, stateful: bool, shapes: tuple[str, ...]) -> NodeSpec:
+    inner = draw(graph_specs(depth - 1, 2, shapes)) if depth and draw(st.integers(0, 3)) == 0 else None
     handler = st.sampled_from(["", "plain", "asks"]) if stateful else st.just("")
     return NodeSpec(
         follows,
@@ -104,6 +109,7 @@ def _node(draw: st.DrawFn, follows: frozenset[int], depth: int, stateful: bool) 
         chooses=draw(st.integers(0, 3)) == 0,
         is_async=draw(st.booleans()),
         inner=inner,
+        shape=draw(st.sampled_from(shapes)) if len(shapes) > 1 else shapes[0],
     )
 
 
@@ -205,7 +211,42 @@ class Builder:
 
         return post
 
+    def _streaming(self, key: str, spec: NodeSpec, path: str, has_state: bool) -> Callable[[Any], Any]:
+        """Return a node that gives its text in parts, and asks in between."""
+        styles = {"in turn": self._in_turn, "parts": _in_parts, "app": _in_an_app}
+
+        def body(value: dict[str, Any]) -> Iterator[str]:
+            self.calls.note(path)
+            yield f"{key}:"
+            questions = [f"{path}#{number}" for number in range(spec.questions)]
+            answers = styles[spec.style](self.ask, questions) if questions else []
+            yield f"{checksum(value)}:"
+            yield ",".join(answers)
+            if has_state:
+                with use_state(Trace) as trace:
+                    trace.finish(path)
+            self.calls.note(f"done {path}")
+
+        def through(chunks: StreamReader[Any]) -> Iterator[str]:
+            yield from body(concat(chunks))
+
+        async def async_body(value: dict[str, Any]) -> AsyncIterator[str]:
+            for chunk in body(value):
+                await asyncio.sleep(0)
+                yield chunk
+
+        async def async_through(chunks: StreamReader[Any]) -> AsyncIterator[str]:
+            value = concat([chunk async for chunk in chunks])
+            async for chunk in async_body(value):
+                yield chunk
+
+        if spec.is_async and self.asynchronous:
+            return async_body if spec.shape == "stream" else async_through
+        return body if spec.shape == "stream" else through
+
     def _body(self, key: str, spec: NodeSpec, path: str, has_state: bool) -> Callable[[Any], Any]:
+        if spec.shape != "invoke":
+            return self._streaming(key, spec, path, has_state)
         styles = {"in turn": self._in_turn, "parts": _in_parts, "app": _in_an_app}
 
         def body(value: dict[str, Any]) -> str:
