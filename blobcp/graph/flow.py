@@ -75,6 +75,11 @@ class Streams:
         self._many = MANY
         self._charged: dict[int, BaseException] = {}
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what was taken can be given back, since the run may be stored."""
+        return self._snapshot is not None
+
     def own(self, reader: StreamReader[Any]) -> StreamReader[Any]:
         """Have a reader closed with the run."""
         self._readers.add(reader)

@@ -66,9 +66,10 @@ class StreamTask(Task):
         inner: the graph inside it, also while it is flowing.
         visit: what is done for it now or was done last.
         depth: how many nodes work while its result is read.
+        step: how many steps its graph had done before it.
     """
 
-    __slots__ = ("came", "depth", "flowing", "inner", "lost", "over", "parts", "visit")
+    __slots__ = ("came", "depth", "flowing", "inner", "lost", "over", "parts", "step", "visit")
 
     def __init__(
         self, run: GraphRun, node: NodePlan, value: Any, *, empty: bool = False, skip_pre: bool = False
@@ -82,6 +83,7 @@ class StreamTask(Task):
         self.inner: GraphRun | None = None
         self.visit: Visit | None = None
         self.depth = 0
+        self.step = run.steps
 
 
 class Flow(Protocol):

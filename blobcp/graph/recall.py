@@ -152,15 +152,29 @@ class StreamRun(GraphRun):
         return lost
 
     def _dependents(self, task: StreamTask) -> list[StreamTask]:
+        """Return the tasks that would not have begun if this one had not finished."""
         started = [event for event in self.history if isinstance(event, StreamTask)]
         if self.plan.mode == "dag":
             below = self._below(task.node.key)
             return [each for each in started if each.node.key in below]
-        gone = {task}
-        for each in started:
-            if each is not task and any(sent.task in gone for sent in each.came):
-                gone.add(each)
-        return [each for each in started if each in gone and each is not task]
+        # A step begins when the one before has ended; what ran beside this one's successors has not begun either.
+        return [each for each in started if each.step > task.step]
+
+    def unfinished_before(self, task: StreamTask) -> Iterator[Part]:
+        """Yield the streams of earlier steps that still flow, and that a task does not read itself.
+
+        Were one of them to stop, the task would be taken back with all it has done. In a dag there are none: there a task
+        that does not follow from another is never taken back for it.
+        """
+        if self.plan.mode == "pregel":
+            read = _upstream(task)
+            for event in self.history:
+                if not isinstance(event, Sent) or event.task is None or event.task in read:
+                    continue
+                if event.task.step < task.step and not self._has_ended(event.task):
+                    yield from list(event.parts.values())[:1] if event.rest is None else [event.rest]
+        if isinstance(self.parent, StreamTask) and isinstance(self.parent.run, StreamRun):
+            yield from self.parent.run.unfinished_before(self.parent)
 
     def _below(self, key: str) -> set[str]:
         """Return the nodes that can only have run after this one, in a graph without loops."""
@@ -232,9 +246,11 @@ class StreamRun(GraphRun):
         task = event.task if isinstance(event, Sent) else event
         if task is None:
             return True
-        if not (task.flowing and task.over):
-            return False
-        return not isinstance(task.inner, StreamRun) or task.inner.is_over()
+        return task.flowing and self._has_ended(task)
+
+    @staticmethod
+    def _has_ended(task: StreamTask) -> bool:
+        return task.over and (not isinstance(task.inner, StreamRun) or task.inner.is_over())
 
     def is_over(self) -> bool:
         """Tell whether no stream that was made in this graph flows any more."""
@@ -295,3 +311,15 @@ class StreamRun(GraphRun):
         for channel in stored.channels.values():
             channel.values = {source: self.flow.stored(part) for source, part in channel.values.items()}
         return stored
+
+
+def _upstream(task: StreamTask) -> set[StreamTask]:
+    """Return the tasks whose streams a task reads, itself or through others."""
+    found: set[StreamTask] = set()
+    pending = [task]
+    while pending:
+        for sent in pending.pop().came:
+            if sent.task is not None and sent.task not in found:
+                found.add(sent.task)
+                pending.append(sent.task)
+    return found

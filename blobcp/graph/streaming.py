@@ -220,6 +220,8 @@ class StreamSession(Session):
     def _life(self, visit: _Visit, task: StreamTask) -> Generator[Any, Any, None]:
         scope = visit.scope
         try:
+            if self._streams.keeps and _works_at_once(task):
+                yield from self._let_end(task)
             out = yield from self._work(visit, task)
             if out is None:
                 return
@@ -246,6 +248,13 @@ class StreamSession(Session):
             self._discharge(visit)
         else:
             self._report(visit, error)
+
+    def _let_end(self, task: StreamTask) -> Generator[Any, Any, None]:
+        """Read the streams to their end that could take back what a task is about to do."""
+        assert isinstance(task.run, StreamRun), "a stream run has no other runs"
+        for part in list(task.run.unfinished_before(task)):
+            if isinstance(part.value, StreamReader):
+                yield from self._driven(task, self._reading(self._streams.open(part, False)))
 
     def _work(self, visit: _Visit, task: StreamTask) -> Generator[Any, Any, Out | None]:
         """Do what comes before a node, and its own work; ``None`` where a graph was gone into, or where it has asked."""
@@ -373,6 +382,14 @@ class StreamSession(Session):
             if signals_in(error):
                 raise
             raise node_error(path, error) from error
+
+
+def _works_at_once(task: StreamTask) -> bool:
+    """Tell whether code of a node runs before its stream is read."""
+    node = task.node
+    if node.pre is not None or node.post is not None or node.branches:
+        return True
+    return node.graph is None and not gives_chunks(task)
 
 
 def _value_at(task: StreamTask | None, path: Sequence[str], out: Out) -> Any:
