@@ -124,9 +124,14 @@ class StreamRun(GraphRun):
 
     def walk(self) -> Iterator[GraphRun]:
         yield from super().walk()
-        for event in self.history:
-            if isinstance(event, StreamTask) and event.flowing and event.inner is not None:
-                yield from event.inner.walk()
+        for task in self._remembered():
+            if task.flowing and task.inner is not None:
+                yield from task.inner.walk()
+
+    def _remembered(self) -> list[StreamTask]:
+        """Return the tasks of the history; one that was restored was taken before it began."""
+        tasks = [event if isinstance(event, StreamTask) else event.task for event in self.history]
+        return list(dict.fromkeys(task for task in tasks if task is not None))
 
     def flowing(self) -> Iterator[StreamTask]:
         """Yield the tasks of this graph whose streams are in the making, in the order in which they were started."""
@@ -205,7 +210,7 @@ class StreamRun(GraphRun):
     def all_tasks(self) -> Iterator[StreamTask]:
         """Yield all tasks that are known of this graph, and of those inside it."""
         tasks: dict[StreamTask, None] = {}
-        known = [*self.history, *self.running.values(), *self.ready, *(task for task, _ in self.stopped.values())]
+        known = [*self._remembered(), *self.running.values(), *self.ready, *(task for task, _ in self.stopped.values())]
         tasks.update((task, None) for task in known if isinstance(task, StreamTask))
         for task in tasks:
             yield task
@@ -303,8 +308,9 @@ class StreamRun(GraphRun):
         for event in self.history:
             if isinstance(event, Sent) and event.task is not None and not event.taken:
                 yield from event.parts.values() if event.rest is None else (event.rest,)
-            elif isinstance(event, StreamTask) and isinstance(event.inner, StreamRun):
-                yield from event.inner.unwanted()
+        for task in self._remembered():
+            if isinstance(task.inner, StreamRun):
+                yield from task.inner.unwanted()
 
     def checkpoint(self, live: bool = False) -> Checkpoint:
         stored = super().checkpoint(live)
