@@ -1,7 +1,7 @@
 """What one chunk costs: in streams of blobcp and in bare generators.
 
-Every part counts chunks up in three stages. ``mapped`` is one reader that is mapped three times; ``generators`` is what a
-graph of streaming nodes does: each stage is a generator that reads a reader. The parts take turns, round by round, so that
+Every part counts chunks up in three stages. ``mapped`` is one reader that is mapped three times; ``generators`` is what is
+under a graph of streaming nodes: each stage is a generator that reads a reader; ``graph`` is the graph. The parts take turns, round by round, so that
 a busy machine slows all of them; the medians are printed.
 """
 
@@ -16,7 +16,8 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
-from blobcp import PipeWriter, StreamReader, stream_pipe
+from blobcp import END, START, App, Graph, Node, PipeWriter, StreamReader, stream_pipe
+from blobcp.stores import MapStore
 
 Run = Callable[[int], int]
 """Reads so many chunks through the stages, and returns the sum of what came out."""
@@ -120,12 +121,44 @@ async def tasks(chunks: int) -> int:
     return total
 
 
+def three_nodes(node: Callable[[Any], Any]) -> App:
+    """Return a graph of three streaming nodes."""
+    graph = Graph()
+    before = START
+    for key in "123":
+        graph.add_node(key, Node(transform=node))
+        graph.add_edge(before, key)
+        before = key
+    graph.add_edge(before, END)
+    return graph.compile(store=MapStore())
+
+
+PLAIN, ASYNC = three_nodes(stage), three_nodes(astage)
+
+
+def graph_of_nodes(chunks: int) -> int:
+    """Three streaming nodes of a graph."""
+    return sum(PLAIN.transform(count(chunks)))
+
+
+def stored_graph(chunks: int) -> int:
+    """The same under a checkpoint id, so that it could be stored at any moment."""
+    return sum(PLAIN.transform(count(chunks), checkpoint_id="run", force_new_run=True))
+
+
+async def agraph_of_nodes(chunks: int) -> int:
+    """Three async streaming nodes of a graph."""
+    return await asum(ASYNC.atransform(acount(chunks)))
+
+
 BARE, ABARE = "three bare generators", "three bare async generators"
 
 PARTS: dict[str, Run] = {
     BARE: bare,
     "sync: one reader, mapped three times": lambda chunks: sum(mapped(count(chunks))),
     "sync: three generators, each reads a reader": lambda chunks: sum(read_in_stages(count(chunks), stage)),
+    "sync: graph of three streaming nodes": graph_of_nodes,
+    "sync: the same graph, under a checkpoint id": stored_graph,
     "sync: copy(2), read side by side": copies,
     "sync: pipe, in one thread": pipe,
     ABARE: lambda chunks: asyncio.run(abare(chunks)),
@@ -135,6 +168,7 @@ PARTS: dict[str, Run] = {
     "async: three async generators, each reads a reader": lambda chunks: asyncio.run(
         asum(read_in_stages(acount(chunks), astage))
     ),
+    "async: graph of three async streaming nodes": lambda chunks: asyncio.run(agraph_of_nodes(chunks)),
     "async: copy(2) of an async source": lambda chunks: asyncio.run(acopies(chunks)),
     "async: blocking generator, in its thread, mapped": lambda chunks: asyncio.run(asum(mapped(count(chunks)))),
     "crossing: async source, read by sync code": lambda chunks: sum(mapped(acount(chunks))),

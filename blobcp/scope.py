@@ -292,7 +292,5 @@ def _same(stored: Any, asked: Any) -> bool:
 
 def running_task() -> object | None:
     """Return the asyncio task that runs here, or ``None`` outside of one."""
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
+    loop = asyncio._get_running_loop()  # unlike current_task(), it raises nothing where there is none
+    return None if loop is None else asyncio.current_task(loop)

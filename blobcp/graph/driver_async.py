@@ -36,6 +36,7 @@ from blobcp.graph.node import is_async
 from blobcp.graph.pool import LeavablePool, Pool, cancelled_inside, make_pool, refuse_coroutine, run_visit, submit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.store import AsyncCheckPointStore, CheckPointStore, CheckPointSwapper
+from blobcp.stream.signs import END
 
 __all__ = ["iterate_async", "run_async"]
 
@@ -144,7 +145,15 @@ class _Driver:
                 return
             answer = error = None
             if type(effect) is Emit:
-                yield effect.chunk
+                while True:
+                    try:
+                        chunk = await self._wait(effect.wait)
+                    except BaseException as raised:
+                        error = raised
+                        break
+                    if chunk is END:
+                        break
+                    yield chunk
                 continue
             try:
                 answer = await self._doers[type(effect)](effect)

@@ -39,6 +39,7 @@ from blobcp.graph.pool import LeavablePool, Pool, cancelled_inside, make_pool, r
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.scope import running_task
 from blobcp.store import CheckPointDeleter, CheckPointStore, CheckPointSwapper
+from blobcp.stream.signs import END
 
 __all__ = ["iterate_sync", "run_sync"]
 
@@ -118,7 +119,15 @@ class _Driver:
                 return
             answer = error = None
             if type(effect) is Emit:
-                yield effect.chunk
+                while True:
+                    try:
+                        chunk = self._wait(effect.wait)
+                    except BaseException as raised:
+                        error = raised
+                        break
+                    if chunk is END:
+                        break
+                    yield chunk
                 continue
             try:
                 answer = self._doers[type(effect)](effect)

@@ -178,9 +178,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Hand a chunk of the output to whoever reads the run; only in runs that are read."""
+    """Hand the output to whoever reads the run, chunk by chunk, until a wait answers ``END``; only in runs that are read."""
 
-    chunk: Any
+    wait: Wait
 
 
 class Abandoned(BaseException):

@@ -154,11 +154,10 @@ class StreamedRun(StoredRun):
         """Hand out the output, then let those nodes end whose streams nobody reads; returns the value if collected."""
         following = Wait(partial(reader.read_before, None), partial(_next, reader))
         try:
-            while (item := (yield following)) is not END:
-                if collected is None:
-                    yield Emit(item)
-                else:
-                    collected.append(item)
+            if collected is None:
+                yield Emit(following)
+            else:
+                collected.extend((yield reading(reader)))
             for part in list(machine.stream_root.unwanted()):
                 if isinstance(part.value, StreamReader):
                     yield reading(part.value)
