@@ -39,9 +39,12 @@ class AsyncIteratorFeed(Feed[T]):
         self._thread: _LoopThread | None = None
         self._loop = asyncio._get_running_loop()
         self._context = context
+        self._ended = False
         self._iterator = aiter(source)
 
     def read(self, wake: Wake, here: bool) -> T | End | NotYet:
+        if self._ended:
+            return END
         outcome = self._pulls.take(wake)
         if outcome is None and not self._pulls.busy and not (here and runs_loop()):
             self._start()
@@ -50,10 +53,13 @@ class AsyncIteratorFeed(Feed[T]):
             return NOT_YET
         item = outcome.get()
         if item is END:
+            self._ended = True
             self._stop()
         return item
 
     def close(self, patient: bool) -> list[Future[None]]:
+        if self._ended and self._thread is not None:
+            return []  # its loop is gone
         done: Future[None] = Future()
         home = self._home()
         shut = partial(_spawn, partial(_shut, self._pulls, self._iterator, done), self._context)
