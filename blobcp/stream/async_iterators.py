@@ -65,8 +65,8 @@ class AsyncIteratorFeed(Feed[T]):
         shut = partial(_spawn, partial(_shut, self._pulls, self._iterator, done), self._context)
         if not self._send(home, shut) or not home.is_running():
             return []  # a loop that is closed has closed its generators; one that stands still may go on some time
-        if self._thread is not None:
-            done.add_done_callback(self._thread.stop)
+        # Keeps this feed, and with it the thread of its loop, until the source has stopped.
+        done.add_done_callback(lambda _: self._stop())
         return [done]
 
     def loops(self) -> Iterable[asyncio.AbstractEventLoop]:
@@ -187,7 +187,7 @@ class _LoopThread:
         except (RuntimeError, OSError) as error:
             raise StreamError(f"no event loop could be started to read an async source: {error}") from error
 
-    def stop(self, _: object = None) -> None:
+    def stop(self) -> None:
         try:
             self.loop.call_soon_threadsafe(_finish, self._end)
         except RuntimeError:  # it has stopped already

@@ -231,8 +231,10 @@ async def first_of(reader: StreamReader[Any]) -> Any:
 def test_mapped_at_its_end() -> None:
     """A reader that is at its end can still be mapped, whatever its source was."""
     for source in (iter([1]), times([1])):
+        before = set(threading.enumerate())
         reader = StreamReader(source)
         assert list(reader) == [1]
+        until(lambda before=before: not set(threading.enumerate()) - before)
         with reader.map(str, at_end=lambda: "end") as mapped:
             assert list(mapped) == ["end"]
 
@@ -494,6 +496,24 @@ class TestClosing:
         closed: list[str] = []
         with StreamReader(times([1, 2], closed)) as reader:
             assert next(reader) == 1
+
+        assert closed == ["closed"]
+
+    def test_async_source_of_its_own_loop_closed_from_another(self) -> None:
+        """A source that sync code began on a loop of its own is closed to its end by ``aclose`` on another."""
+        closed: list[str] = []
+
+        async def source() -> AsyncIterator[int]:
+            try:
+                yield 1
+            finally:
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                closed.append("closed")
+
+        reader = StreamReader(source())
+        assert next(reader) == 1
+        run(reader.aclose())
 
         assert closed == ["closed"]
 
