@@ -39,9 +39,12 @@ class AsyncIteratorFeed(Feed[T]):
         self._thread: _LoopThread | None = None
         self._loop = asyncio._get_running_loop()
         self._context = context
+        self._ended = False
         self._iterator = aiter(source)
 
     def read(self, wake: Wake, here: bool) -> T | End | NotYet:
+        if self._ended:
+            return END
         outcome = self._pulls.take(wake)
         if outcome is None and not self._pulls.busy and not (here and runs_loop()):
             self._start()
@@ -50,17 +53,20 @@ class AsyncIteratorFeed(Feed[T]):
             return NOT_YET
         item = outcome.get()
         if item is END:
+            self._ended = True
             self._stop()
         return item
 
     def close(self, patient: bool) -> list[Future[None]]:
+        if self._ended and self._thread is not None:
+            return []  # its loop is gone
         done: Future[None] = Future()
         home = self._home()
         shut = partial(_spawn, partial(_shut, self._pulls, self._iterator, done), self._context)
         if not self._send(home, shut) or not home.is_running():
             return []  # a loop that is closed has closed its generators; one that stands still may go on some time
-        if self._thread is not None:
-            done.add_done_callback(self._thread.stop)
+        # Keeps this feed, and with it the thread of its loop, until the source has stopped.
+        done.add_done_callback(lambda _: self._stop())
         return [done]
 
     def loops(self) -> Iterable[asyncio.AbstractEventLoop]:
@@ -181,7 +187,7 @@ class _LoopThread:
         except (RuntimeError, OSError) as error:
             raise StreamError(f"no event loop could be started to read an async source: {error}") from error
 
-    def stop(self, _: object = None) -> None:
+    def stop(self) -> None:
         try:
             self.loop.call_soon_threadsafe(_finish, self._end)
         except RuntimeError:  # it has stopped already

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from blobcp.errors import StreamError
-from blobcp.stream.feed import Feed, Outcome, Wake, raise_failed
+from blobcp.stream.feed import Feed, Outcome, Wake
 from blobcp.stream.signs import END, NOT_YET, End, NotYet
 
 __all__ = ["CopyFeed"]
@@ -43,8 +43,7 @@ class CopyFeed(Feed[T]):
         node = self._node.next or self._shared.grow(self._node, wake, here)
         if node is None:
             return NOT_YET
-        if not node.is_end:
-            self._node = node
+        self._node = node
         return node.outcome.get()
 
     def close(self, patient: bool) -> list[Future[None]]:
@@ -59,11 +58,10 @@ class CopyFeed(Feed[T]):
 
 
 class _Node(Generic[T]):
-    __slots__ = ("is_end", "next", "outcome")
+    __slots__ = ("next", "outcome")
 
-    def __init__(self, outcome: Outcome[T], is_end: bool = False) -> None:
+    def __init__(self, outcome: Outcome[T]) -> None:
         self.outcome = outcome
-        self.is_end = is_end
         self.next: _Node[T] | None = None
 
 
@@ -99,20 +97,16 @@ class _Shared(Generic[T]):
             self._turn.release()
             if node.next is not None or self._contended:
                 self._ring()
-            if not self.copies:
-                raise_failed(self.close_if_alone(patient=False))
 
     def close_if_alone(self, patient: bool) -> list[Future[None]]:
-        """Close the feed if no copy is left; the one who reads it just now does so afterwards."""
-        if self.copies or not self._turn.acquire(blocking=False):
+        """Close the feed if no copy is left; so nobody reads it, as a copy is not closed before its read is over."""
+        if self.copies:
             return []
-        try:
+        with self._turn:
             if self._closed:
                 return []
             self._closed = True
-            return self.feed.close(patient)
-        finally:
-            self._turn.release()
+        return self.feed.close(patient)
 
     def _read(self, wake: Wake, here: bool) -> _Node[T] | None:
         try:
@@ -125,7 +119,7 @@ class _Shared(Generic[T]):
                     return None
         except BaseException as error:
             return _Node(Outcome(error=error))
-        return _Node(Outcome(item), is_end=item is END)
+        return _Node(Outcome(item))
 
     def _ring(self) -> None:
         self._contended = False

@@ -61,6 +61,28 @@ def test_errors_in_place() -> None:
     assert found == [[1, True, 2, "end", "end"]] * 3
 
 
+def test_tracebacks_do_not_grow() -> None:
+    """An error that several copies raise has the same traceback in each, however often it was raised before."""
+
+    def source() -> Iterator[int]:
+        raise ValueError("x")
+        yield 1
+
+    lengths: list[int] = []
+    for copy in StreamReader(source()).copy(4)[:3]:
+        with pytest.raises(ValueError, match="x") as caught:
+            next(copy)
+        lengths.append(len(caught.traceback))
+
+    assert lengths[1] == lengths[2] <= lengths[0]
+
+
+def test_end_again() -> None:
+    """The end is reported again on each further read of a copy, also where the loop of its source is gone."""
+    for copy in StreamReader(times([1])).copy(2):
+        assert [next(copy), next(copy, "end"), next(copy, "end")] == [1, "end", "end"]
+
+
 def test_base_exceptions_in_place() -> None:
     """What is no ``Exception`` (a stop signal) reaches every copy too."""
 
@@ -107,7 +129,7 @@ def test_dropped_copy_counts_as_closed() -> None:
         del other
         gc.collect()
         await one.aclose()
-        return closed
+        return list(closed)
 
     assert run(main()) == ["closed"]
 
@@ -277,15 +299,21 @@ def test_last_copy_closed_while_a_thread_pulls() -> None:
     """All copies are closed while one of them is in the generator: its clean-up runs when the thread comes out."""
     inside, go, closed = threading.Event(), threading.Event(), []
 
-    def source() -> Iterator[int]:
-        try:
+    class Source:
+        """An iterator whose ``close`` nobody calls but the stream."""
+
+        def __iter__(self) -> Source:
+            return self
+
+        def __next__(self) -> int:
             inside.set()
             assert go.wait(LIMIT)
-            yield 1
-        finally:
+            return 1
+
+        def close(self) -> None:
             closed.append("closed")
 
-    one, other = StreamReader(source()).copy(2)
+    one, other = StreamReader(Source()).copy(2)
     thread = in_thread(lambda: next(one))
     assert inside.wait(LIMIT)
     other.close()

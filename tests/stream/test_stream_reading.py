@@ -172,6 +172,97 @@ def test_loop_that_stops_while_a_thread_waits() -> None:
     assert [type(error) for error in told] == [StreamLoopError]
 
 
+def test_loop_that_stops_while_a_task_waits() -> None:
+    """So is a task of another loop."""
+    others = asyncio.new_event_loop()
+    turning = in_thread(others.run_forever)
+    reading = threading.Event()
+
+    async def source() -> AsyncIterator[int]:
+        reading.set()
+        await asyncio.Event().wait()
+        yield 1
+
+    async def make() -> StreamReader[int]:
+        return StreamReader(source())
+
+    async def main() -> None:
+        read = asyncio.create_task(all_of(reader))
+        assert await asyncio.to_thread(reading.wait, LIMIT)
+        others.call_soon_threadsafe(others.stop)
+        with pytest.raises(StreamLoopError, match="is not running"):
+            await read
+
+    reader = asyncio.run_coroutine_threadsafe(make(), others).result(LIMIT)
+    run(main())
+    turning.join(LIMIT)
+    others.run_until_complete(reader.aclose())
+    others.close()
+
+
+@pytest.mark.parametrize("how", ["end", "close"])
+@pytest.mark.parametrize("blocking", [False, True], ids=["async source", "blocking source"])
+def test_threads_end_with_the_stream(blocking: bool, how: str) -> None:
+    """The thread of a stream ends with it, although the reader is still there."""
+    before = set(threading.enumerate())
+    reader = StreamReader(iter([1, 2])) if blocking else StreamReader(times([1, 2]))
+    if blocking:
+        assert run(first_of(reader)) == 1
+    else:
+        assert next(reader) == 1
+    started = [thread.name for thread in threading.enumerate() if thread not in before]
+    if how == "close":
+        reader.close()
+    elif blocking:
+        assert run(all_of(reader)) == [2]
+    else:
+        assert list(reader) == [2]
+    until(lambda: not set(threading.enumerate()) - before)
+
+    assert started == ["blobcp-stream" if blocking else "blobcp-stream-loop"]
+    reader.close()
+
+
+async def first_of(reader: StreamReader[Any]) -> Any:
+    """Read one chunk."""
+    return await anext(reader)
+
+
+def test_mapped_at_its_end() -> None:
+    """A reader that is at its end can still be mapped, whatever its source was."""
+    for source in (iter([1]), times([1])):
+        before = set(threading.enumerate())
+        reader = StreamReader(source)
+        assert list(reader) == [1]
+        until(lambda before=before: not set(threading.enumerate()) - before)
+        with reader.map(str, at_end=lambda: "end") as mapped:
+            assert list(mapped) == ["end"]
+
+
+def test_task_waits_for_a_thread() -> None:
+    """A task that reads what a thread is just reading gets the next chunk when the thread is done."""
+
+    async def main() -> list[int]:
+        inside, go = threading.Event(), threading.Event()
+
+        def source() -> Iterator[int]:
+            inside.set()
+            assert go.wait(LIMIT)
+            yield from (1, 2)
+
+        reader = StreamReader(source())
+        pulling = asyncio.create_task(asyncio.to_thread(next, reader))
+        assert await asyncio.to_thread(inside.wait, LIMIT)
+        waiting = asyncio.create_task(first_of(reader))
+        while not reader._bell.waiters:
+            await asyncio.sleep(0)
+        go.set()
+        async with reader:
+            return [await pulling, await waiting]
+
+    assert run(main()) == [1, 2]
+
+
 def test_two_loops() -> None:
     """A loop reads what belongs to another loop in another thread."""
     others = asyncio.new_event_loop()
@@ -258,6 +349,13 @@ class TestContext:
                 return await anext(reader)
 
         assert run(main()) == "reader"
+
+    def test_copied(self, make: Any) -> None:
+        """The source has a copy of the context that it was given, so that code in that context can read it."""
+        context = contextvars.copy_context()
+        context.run(WHO.set, "maker")
+        with StreamReader(make(), context=context) as reader:
+            assert context.run(next, reader) == "maker"
 
 
 class TestErrors:
@@ -398,6 +496,24 @@ class TestClosing:
         closed: list[str] = []
         with StreamReader(times([1, 2], closed)) as reader:
             assert next(reader) == 1
+
+        assert closed == ["closed"]
+
+    def test_async_source_of_its_own_loop_closed_from_another(self) -> None:
+        """A source that sync code began on a loop of its own is closed to its end by ``aclose`` on another."""
+        closed: list[str] = []
+
+        async def source() -> AsyncIterator[int]:
+            try:
+                yield 1
+            finally:
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                closed.append("closed")
+
+        reader = StreamReader(source())
+        assert next(reader) == 1
+        run(reader.aclose())
 
         assert closed == ["closed"]
 
