@@ -102,24 +102,25 @@ def cancel_on_signal(token: CancelToken, *signals: int, timeout: timedelta | Non
             caught; or the timeout is none.
     """
     check_timeout(timeout)
+    numbers = signals or (signal.SIGTERM,)
 
-    def hearer() -> Callable[..., None]:
+    def counting() -> Callable[..., None]:
         heard: list[int] = []
 
         def hear(number: int, frame: object = None) -> None:
-            if number in before:
+            if number in numbers:
                 heard.append(number)
                 token.cancel(timeout if len(heard) == 1 else _AT_ONCE)
 
         return hear
 
-    before: dict[int, Any] = {}
     with ExitStack() as undo:
         try:
-            undo.enter_context(_listening(hearer()))
-            for number in signals or (signal.SIGTERM,):
-                before[number] = signal.signal(number, hearer())
-                undo.callback(_put_back, number, before[number])
+            # Two ways to hear the same signals, each of which counts for itself.
+            undo.enter_context(_listening(counting()))
+            handler = counting()
+            for number in numbers:
+                undo.callback(_put_back, number, signal.signal(number, handler))
         except (ValueError, OSError, TypeError) as error:
             raise OptionError(
                 f"cancel_on_signal can't catch {signals!r} here: {error}; use it in the main thread"
@@ -156,9 +157,10 @@ def _listening(hear: Callable[[int], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        now = signal.set_wakeup_fd(others)
-        if now != theirs.fileno():  # somebody has come after us and stays
-            signal.set_wakeup_fd(now)
+        now = signal.set_wakeup_fd(-1)
+        with suppress(ValueError, OSError):  # whoever listened before has gone
+            # Somebody who came after us stays.
+            signal.set_wakeup_fd(others if now == theirs.fileno() else now)
         theirs.close()
         thread.join()
         ours.close()

@@ -126,6 +126,39 @@ def test_async_nodes_are_cancelled_and_awaited(mode: dict[str, Any]) -> None:
     asyncio.run(main())
 
 
+def test_async_nodes_are_cancelled_before_the_store_is_done() -> None:
+    """A store that takes its time keeps no node going: those that are given up are cancelled while it writes."""
+
+    class Patient:
+        """Writes once the node has ended."""
+
+        async def get(self, checkpoint_id: str) -> None:
+            return None
+
+        async def set(self, checkpoint_id: str, checkpoint: bytes) -> None:
+            await asyncio.wait_for(ended.wait(), LIMIT)
+
+    ended = asyncio.Event()
+
+    async def main() -> list[str]:
+        token = CancelToken()
+
+        async def node(text: str) -> str:
+            token.cancel(AT_ONCE)
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                ended.set()
+            return text
+
+        with pytest.raises(Interrupted) as caught:
+            await chain("1", **{"1": node}).compile(store=Patient()).ainvoke("x", checkpoint_id="run", cancel=token)
+        assert caught.value.info is not None
+        return caught.value.info.rerun_nodes
+
+    assert asyncio.run(main()) == ["1"]
+
+
 def test_a_cancelled_task_with_a_token() -> None:
     """K41: cancelling the asyncio task of a run that has a token ends it as before: cancelled, nothing stored, no task left."""
 
@@ -268,10 +301,10 @@ class TestToken:
     def test_after_the_run(self, runner: Runner) -> None:
         """A cancel after the run is over does nothing, also where the run's event loop is closed; the run can be freed."""
         token = CancelToken()
-        app = chain("1").compile()
-        runner.invoke(app, "a", cancel=token)
-        watched = weakref.ref(app)
-        del app
+        store = MapStore()
+        runner.invoke(chain("1").compile(store=store), "a", checkpoint_id="run", cancel=token)
+        watched = weakref.ref(store)
+        del store
         gc.collect()
 
         token.cancel(AT_ONCE)

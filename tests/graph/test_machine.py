@@ -289,6 +289,19 @@ def test_cancelled_before_anything_was_taken(make: Any, mode: dict[str, Any]) ->
         assert ByHand(app).restore(run.machine.checkpoint()).result() == ByHand(app).begin("").result()
 
 
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_cancelled_between_two_steps(mode: dict[str, Any]) -> None:
+    """B111: cancelled when the next tasks are known and not started, a run stops after the nodes that ended before them."""
+    run = ByHand(diamond(**mode)).begin("x")
+    run.take()
+    run.end(run.under_way[0])
+
+    run.machine.cancel()
+
+    stored = run.machine.checkpoint()
+    assert (stored.after_nodes, stored.rerun_nodes, list(stored.inputs)) == (["a"], [], ["b", "c"])
+
+
 @st.composite
 def dags(draw: st.DrawFn) -> tuple[Graph, list[int]]:
     """Draw a dag with branches and edges of all kinds, and an order in which tasks end."""

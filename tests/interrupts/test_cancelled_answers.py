@@ -89,6 +89,32 @@ def test_an_open_question_keeps_its_id(runner: Runner, mode: dict[str, Any], gra
     assert runner.resume(app, "run", {ids(first)["q?"]: "!"}) == "a!"
 
 
+@each_way
+def test_a_node_given_up_before_it_asks_again(runner: Runner, kind: str, mode: dict[str, Any]) -> None:
+    """A plain re-run that is given up inside the node, before it asks again, leaves the question open under its id."""
+    gate = Gate()
+    gate.let_go()
+
+    def plain(text: str) -> str:
+        return str(gate(text)) + str(interrupt("q?"))
+
+    async def awaiting(text: str) -> str:
+        return str(await gate.awaiting(text)) + str(interrupt("q?"))
+
+    app = solo(awaiting if kind == "async" else plain).compile(store=MapStore(), **mode)
+    first = stopped(runner, app, "a", checkpoint_id="run")
+    gate.entered.clear()
+    gate.go.clear()
+    run = Run(runner, app, resume="run")
+    assert gate.entered.wait(LIMIT)
+    run.token.cancel(AT_ONCE)
+    second = run.stopped()
+    gate.let_go()
+
+    assert ids(second) == ids(first)
+    assert runner.resume(app, "run", {ids(first)["q?"]: "!"}) == "a!"
+
+
 @graces
 def test_one_of_two_questions_of_a_node(runner: Runner, mode: dict[str, Any], grace: timedelta | None) -> None:
     """Of a node's two questions one is answered, then the run is cancelled: the other keeps its id, the answer is kept."""
