@@ -244,9 +244,11 @@ class Session:
     def _choose(self, node: NodePlan, path: Sequence[str], value: Any, context: Context) -> Steps:
         """Return the ends that the branches of a node chose, once each."""
         chosen: dict[str, None] = {}
+        where = [*path, node.key]
         for branch in node.branches:
-            answer = yield from _user_code(Call(branch.choose, (value,), context), [*path, node.key])
-            chosen.update(dict.fromkeys(keys_chosen(answer, branch, [*path, node.key])))
+            answer = yield from _user_code(Call(branch.choose, (value,), context), where)
+            for key in keys_chosen(answer, branch, where):
+                chosen[key] = None
         return list(chosen)
 
     def _report(self, visit: Visit, error: BaseException | None) -> None:
@@ -340,6 +342,8 @@ def keys_chosen(answer: Any, branch: BranchPlan, path: Sequence[str]) -> list[st
     Raises:
         BranchError: that is no choice among its ends.
     """
+    if isinstance(answer, str) and answer in branch.ends:
+        return [answer]
     where = "/".join(path)
     try:
         keys = [answer] if isinstance(answer, str) else list(answer)
