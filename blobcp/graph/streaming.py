@@ -6,18 +6,28 @@ What happens to a task is written as one generator, its life. It yields what eve
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import Context, copy_context
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from blobcp.errors import RunError, ValueMismatchError
-from blobcp.graph.bodies import aread, body, call_with_chunks, gives_chunks, read, value_of
+from blobcp.graph.bodies import aread, body, call_with_chunks, gives_chunks, read
 from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.effects import Call, RunNodes, Visit
 from blobcp.graph.flow import Refusal, Streams
 from blobcp.graph.instance import GraphRun, Task
+from blobcp.graph.lives import (
+    MOST_LAZY,
+    Driven,
+    StreamVisit,
+    item_of,
+    joined_chunks,
+    reader_of,
+    under_key,
+    value_at,
+    works_at_once,
+)
 from blobcp.graph.output import Out
 from blobcp.graph.parts import StreamTask
 from blobcp.graph.plan import GraphPlan, NodePlan
@@ -38,31 +48,8 @@ from blobcp.graph.state_types import StateTypes
 from blobcp.graph.stream_machine import StreamMachine
 from blobcp.scope import CURRENT, Frame, Scope
 from blobcp.stream.reader import StreamReader
-from blobcp.stream.signs import NO_VALUE
 
 __all__ = ["StreamSession"]
-
-MOST_LAZY = 20
-"""So many nodes may work one for the other while a chunk is read; a longer row is read to its end in between, as each
-needs several frames of Python's stack."""
-
-
-@dataclass(frozen=True, slots=True)
-class Driven:
-    """Run this where node functions run; the answer is what it returns."""
-
-    call: Callable[[Any], Any]
-    is_async: bool
-    value: Any
-
-
-class _Visit(Visit):
-    __slots__ = ("life", "void")
-
-    def __init__(self, task: Task, scope: Scope, context: Context) -> None:
-        super().__init__(task, scope, context)
-        self.void = False
-        self.life: Steps | None = None
 
 
 class StreamSession(Session):
@@ -116,20 +103,20 @@ class StreamSession(Session):
         task.scope = scope = Scope(task.run.frame, task.node.key)
         context = copy_context()
         context.run(CURRENT.set, scope)
-        visit = _Visit(task, scope, context)
+        visit = StreamVisit(task, scope, context)
         task.visit = visit
         visit.life = self._life(visit, task)
         yield from self._live(visit)
 
     def _conclude(self, visit: Visit) -> Steps:
-        assert isinstance(visit, _Visit), "a stream run has no other visits"
+        assert isinstance(visit, StreamVisit), "a stream run has no other visits"
         self.heed_late()
         if visit.void:
             self._drop(visit)
             return
         yield from self._live(visit, visit.result, visit.error)
 
-    def _live(self, visit: _Visit, answer: Any = None, error: BaseException | None = None) -> Steps:
+    def _live(self, visit: StreamVisit, answer: Any = None, error: BaseException | None = None) -> Steps:
         """Let a life go on, until it is over or waits for something that a driver does beside others."""
         life = visit.life
         assert life is not None, "it was begun"
@@ -149,12 +136,12 @@ class StreamSession(Session):
             except BaseException as raised:
                 error = raised
 
-    def _drop(self, visit: _Visit) -> None:
+    def _drop(self, visit: StreamVisit) -> None:
         if visit.life is not None:
             visit.life.close()
         self._discharge(visit)
 
-    def _discharge(self, visit: _Visit) -> None:
+    def _discharge(self, visit: StreamVisit) -> None:
         visit.scope.closed = True
         self._stream_machine.discharged()
 
@@ -179,13 +166,13 @@ class StreamSession(Session):
         """Leave what is done for tasks that were taken back."""
         lost, self._stream_machine.taken_back = self._stream_machine.taken_back, []
         for task in lost:
-            if isinstance(task.visit, _Visit):
+            if isinstance(task.visit, StreamVisit):
                 task.visit.void = True
             if task.scope is not None:
                 self.answered.extend(task.scope.kept())
             if isinstance(task.value, StreamReader):
                 task.value.close()
-        for visit in [visit for visit in self._waiting if isinstance(visit, _Visit) and visit.void]:
+        for visit in [visit for visit in self._waiting if isinstance(visit, StreamVisit) and visit.void]:
             self._waiting.remove(visit)
             self._drop(visit)
 
@@ -217,10 +204,10 @@ class StreamSession(Session):
         """Run until there is an outcome again."""
         yield from self._until_outcome()
 
-    def _life(self, visit: _Visit, task: StreamTask) -> Generator[Any, Any, None]:
+    def _life(self, visit: StreamVisit, task: StreamTask) -> Generator[Any, Any, None]:
         scope = visit.scope
         try:
-            if self._streams.keeps and _works_at_once(task):
+            if self._streams.keeps and works_at_once(task):
                 yield from self._let_end(task)
             out = yield from self._work(visit, task)
             if out is None:
@@ -242,7 +229,7 @@ class StreamSession(Session):
         scope.closed = task.over
         self._machine.finished(task, out.result(), chosen)
 
-    def _end(self, visit: _Visit, error: BaseException | None) -> None:
+    def _end(self, visit: StreamVisit, error: BaseException | None) -> None:
         self.heed_late()
         if visit.void:
             self._discharge(visit)
@@ -256,7 +243,7 @@ class StreamSession(Session):
             if isinstance(part.value, StreamReader):
                 yield from self._driven(task, self._reading(self._streams.open(part, False)))
 
-    def _work(self, visit: _Visit, task: StreamTask) -> Generator[Any, Any, Out | None]:
+    def _work(self, visit: StreamVisit, task: StreamTask) -> Generator[Any, Any, Out | None]:
         """Do what comes before a node, and its own work; ``None`` where a graph was gone into, or where it has asked."""
         node, reader = task.node, task.value
         if task.leaving:
@@ -267,7 +254,7 @@ class StreamSession(Session):
                 self._end(visit, None)
                 return None
         if node.input_key is not None and not task.empty:
-            reader = reader.map(partial(_item, task, node.input_key))
+            reader = reader.map(partial(item_of, task, node.input_key))
         if node.graph is not None:
             yield from self._go_into(visit, task, node.graph, reader)
             return None
@@ -284,16 +271,16 @@ class StreamSession(Session):
             raise ValueMismatchError(message, path=task.path)
 
     def _before(
-        self, visit: _Visit, task: StreamTask, pre: Callable[[Any, Any], Any], reader: StreamReader[Any]
+        self, visit: StreamVisit, task: StreamTask, pre: Callable[[Any, Any], Any], reader: StreamReader[Any]
     ) -> Generator[Any, Any, StreamReader[Any]]:
         if task.node.pre_reading is not None:
             changed = yield from self._handled(visit, task, task.node.pre_reading, reader)
-            return self._streams.own(_reader_of(changed))
+            return self._streams.own(reader_of(changed))
         chunks = yield from self._driven(task, self._reading(reader))
-        changed = yield from self._handled(visit, task, pre, _joined(task, chunks))
+        changed = yield from self._handled(visit, task, pre, joined_chunks(task, chunks))
         return self._streams.own(StreamReader([changed]))
 
-    def _go_into(self, visit: _Visit, task: StreamTask, plan: GraphPlan, reader: StreamReader[Any]) -> Steps:
+    def _go_into(self, visit: StreamVisit, task: StreamTask, plan: GraphPlan, reader: StreamReader[Any]) -> Steps:
         outer = task.run.frame
         cell = yield from make_cell(plan, task.path, visit.context, self._types)
         frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
@@ -309,7 +296,7 @@ class StreamSession(Session):
             return
         yield from self.start(run, out, visit.context)
 
-    def _finish_off(self, visit: _Visit, task: StreamTask, out: Out) -> Generator[Any, Any, Sequence[str]]:
+    def _finish_off(self, visit: StreamVisit, task: StreamTask, out: Out) -> Generator[Any, Any, Sequence[str]]:
         """Do what comes after a node's own work, and return the ends that its branches chose."""
         node = task.node
         wants_value = (node.post is not None and node.post_reading is None) or any(
@@ -319,16 +306,16 @@ class StreamSession(Session):
             out.become((yield from self._driven(task, self._reading(out.reader))))
             task.depth = 0
             if wants_value and node.gives is not None:
-                self._check_result(task, _joined(task, out.chunks or []))
+                self._check_result(task, joined_chunks(task, out.chunks or []))
         elif out.reader is None:
             task.depth = 0
         if node.output_key is not None:
-            out.convert(partial(_under, node.output_key))
+            out.convert(partial(under_key, node.output_key))
         if node.post_reading is not None:
             changed = yield from self._handled(visit, task, node.post_reading, out.result_reader())
-            out.become(_reader_of(changed))
+            out.become(reader_of(changed))
         elif node.post is not None:
-            changed = yield from self._handled(visit, task, node.post, _joined(task, out.chunks or []))
+            changed = yield from self._handled(visit, task, node.post, joined_chunks(task, out.chunks or []))
             out.become([changed])
         if out.reader is not None and any(branch.reading is None for branch in node.branches):
             out.become((yield from self._driven(task, self._reading(out.reader))))
@@ -347,14 +334,14 @@ class StreamSession(Session):
                 given: Any = out.copy()
                 call = Call(branch.reading, (given,), context)
             else:
-                call = Call(branch.choose, (_value_at(task, where, out),), context)
+                call = Call(branch.choose, (value_at(task, where, out),), context)
             answer = yield from self._called(where, call)
             if branch.reading is not None:
                 given.close()
             chosen.update(dict.fromkeys(keys_chosen(answer, branch, where)))
         return list(chosen)
 
-    def _handled(self, visit: _Visit, task: StreamTask, handler: Callable[[Any, Any], Any], value: Any) -> Steps:
+    def _handled(self, visit: StreamVisit, task: StreamTask, handler: Callable[[Any, Any], Any], value: Any) -> Steps:
         cell = task.run.frame.cell
         assert isinstance(cell, StateCell), "handlers are refused at build time on a graph without state"
         return (
@@ -382,45 +369,3 @@ class StreamSession(Session):
             if signals_in(error):
                 raise
             raise node_error(path, error) from error
-
-
-def _works_at_once(task: StreamTask) -> bool:
-    """Tell whether code of a node runs before its stream is read."""
-    node = task.node
-    if node.pre is not None or node.post is not None or node.branches:
-        return True
-    return node.graph is None and not gives_chunks(task)
-
-
-def _value_at(task: StreamTask | None, path: Sequence[str], out: Out) -> Any:
-    chunks = out.chunks
-    assert chunks is not None, "it was read, since a branch asks for the value"
-    if task is not None:
-        return _joined(task, chunks)
-    return chunks[0] if len(chunks) == 1 else out.value(path)
-
-
-def _joined(task: StreamTask, chunks: list[Any]) -> Any:
-    try:
-        return value_of(task, chunks)
-    except Exception as error:
-        raise node_error(task.path, error) from error
-
-
-def _item(task: StreamTask, key: str, chunk: Any) -> Any:
-    if not isinstance(chunk, dict):
-        message = mismatch(task, f"takes key {key!r} of", "a dict", chunk)
-        raise Refusal(ValueMismatchError(message, path=task.path))
-    return chunk.get(key, NO_VALUE)
-
-
-def _under(key: str, chunk: Any) -> dict[str, Any]:
-    return {key: chunk}
-
-
-def _reader_of(result: Any) -> StreamReader[Any]:
-    """Return what a handler of chunks gave as a reader; what is no source of chunks is one chunk."""
-    if isinstance(result, StreamReader):
-        return result
-    is_source = isinstance(result, list | tuple | Iterator | AsyncIterable)
-    return StreamReader(result if is_source else [result])
