@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from blobcp.codec import Envelope, Serializer
@@ -219,7 +220,8 @@ def _envelope(name: str | None, key_file: Path | None) -> Envelope:
 
 def _end(report: JobReport, *, as_json: bool) -> None:
     if as_json:
-        put_json({name: value for name, value in asdict(report).items() if not name.startswith("_")}, indent=2)
+        shown = (field.name for field in fields(report) if not field.name.startswith("_"))
+        put_json({name: msgspec.to_builtins(getattr(report, name)) for name in shown}, indent=2)
     else:
         put("\n".join([str(report), *map(str, report.samples)]))
     if report.stopped == "interrupted":

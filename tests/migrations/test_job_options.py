@@ -383,6 +383,15 @@ class TestSamples:
         ]
         assert differences(before, before) == []
 
+    def test_huge_ints(self) -> None:
+        """An int with more digits than Python writes is shown in hexadecimal, so that a trial does not fail on it."""
+        before, after = (blob_of_run("a", {"n": number}) for number in (10**4300, (10**4300,)))
+
+        [change] = differences(before, after)
+
+        assert (change.path, change.before) == ("state['n']", hex(10**4300)[:79] + "…")
+        assert str(change.after).startswith("<tuple object at ")
+
 
 class TestReport:
     def test_all_that_it_says(self) -> None:
