@@ -86,10 +86,23 @@ class TestSelection:
         store = MapStore()
         ids = fill(store, 1)
 
-        report = MigrationJob(store, count_up, ids=[id, *ids], journal=tmp_path / "journal").run()
+        reports = [MigrationJob(store, count_up, ids=[id, *ids], journal=tmp_path / "journal").run() for _ in range(2)]
 
-        assert (report.changed, report.failed) == (1, 1)
-        assert report.failures[0].error == "InvalidCheckpointIdError"
+        assert [(report.changed, report.earlier, report.failed) for report in reports] == [(1, 0, 1), (1, 1, 1)]
+        assert {report.failures[0].error for report in reports} == {"InvalidCheckpointIdError"}
+
+    def test_ids_that_can_be_read_once(self) -> None:
+        """A job whose ids were an iterator is refused a second run, and a restore, instead of finding nothing to do."""
+        store = MapStore()
+        ids = fill(store, 3)
+        once, often = (MigrationJob(store, count_up, ids=each, backup=".old") for each in (iter(ids), ids))
+
+        assert once.run().changed == 3
+        for again in (once.run, once.restore):
+            assert "the ids were an iterator" in str(refused(OptionError, again))
+        assert counted(store, ids) == {1: 3}
+        assert (often.run().changed, often.run().changed, often.restore().changed) == (3, 3, 3)
+        assert MigrationJob(store, count_up, ids=iter(ids), backup=".old").restore().unchanged == 3
 
     def test_ids_that_are_no_text(self) -> None:
         """Something else than text among the ids ends the job in words, after what came before is done."""
