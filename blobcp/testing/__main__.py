@@ -85,7 +85,7 @@ def _found(name: str) -> Callable[[], object]:
         raise OptionError(f"{name!r} names no function; say MODULE:NAME, for instance my_package.stores:make_store")
     try:
         found: object = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OptionError(f"can't import {module!r}: {text_of(error)}") from error
     for part in path.split("."):
         try:

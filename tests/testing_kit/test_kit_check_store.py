@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -182,6 +183,33 @@ def test_a_call_that_hangs_ends_the_run() -> None:
     assert report.passed == 0
 
 
+@pytest.mark.parametrize("raised", [SystemExit(0), GeneratorExit(), asyncio.CancelledError()], ids=type)
+def test_what_would_end_a_program_is_a_failure(raised: BaseException) -> None:
+    """A store that exits, as a client library for commands may, fails its check and does not end the run as if all was well."""
+
+    class Exiting(GoodStore):
+        def delete(self, checkpoint_id: str) -> None:
+            raise raised
+
+    report = check_store(lambda: Exiting(Disk()), only=["ids", "delete"], **QUICK)
+
+    assert f"the store raised {type(raised).__name__}: {raised}".rstrip() in reasons(report, "delete")
+    assert (report.passed, outcomes(report, "delete")) == (16, {Outcome.FAILED})
+
+
+def test_what_would_end_an_event_loop_is_a_failure() -> None:
+    """The same of an awaited store; later calls find the loop running."""
+
+    class Exiting(AwaitedGoodStore):
+        async def delete(self, checkpoint_id: str) -> None:
+            raise SystemExit(3)
+
+    report = check_store(lambda: Exiting(Disk()), only=["delete", "list"], timeout=2, **QUICK)
+
+    assert reasons(report, "delete") == {"the store raised SystemExit: 3"}
+    assert report.passed > 5
+
+
 def test_an_awaited_call_that_hangs_fails() -> None:
     """An awaited call that does not come back is a failure of its check; the others are run."""
 
@@ -209,8 +237,9 @@ def test_an_awaited_call_that_hangs_fails() -> None:
         (lambda: MapStore, "which is no store: it lacks an instance"),
         (dict, "returned {}, which is no store: it lacks set"),
         (lambda: 1 / 0, "make_store() could not open the store: ZeroDivisionError: division by zero"),
+        (lambda: sys.exit("no"), "make_store() could not open the store: SystemExit: no"),
     ],
-    ids=["a store", "None", "a class", "a dict", "an error"],
+    ids=["a store", "None", "a class", "a dict", "an error", "an exit"],
 )
 def test_what_is_no_store_is_refused(make_store: Callable[[], object], said: str) -> None:
     """What can't be checked at all is an error of its own, not a report of failures."""
