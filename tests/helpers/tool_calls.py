@@ -11,8 +11,7 @@ import pytest
 from drivers import Runner
 from pausing import solo
 
-from blobcp import App, NodeError, ToolError, ToolsNode
-from blobcp.graph.graph import Graph
+from blobcp import App, Graph, NodeError, ToolError, ToolsNode
 
 __all__ = ["asking", "call", "contents", "failure", "of_kind", "tools_app", "tools_graph"]
 
