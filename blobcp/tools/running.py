@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
 from blobcp.graph.pool import cancelled_inside, refuse_coroutine
@@ -20,7 +20,8 @@ def run_in_threads(batch: Batch) -> None:
         return
     pool = _pool(batch.width)
     try:
-        for worker in _start(pool, batch):
+        ended, _ = wait(_start(pool, batch), return_when=FIRST_EXCEPTION)
+        for worker in ended:
             worker.result()
     except BaseException:
         batch.abandon()
@@ -42,8 +43,12 @@ def _start(pool: ThreadPoolExecutor, batch: Batch) -> list[Future[None]]:
 
 
 def _work(batch: Batch) -> None:
-    while (job := batch.take()) is not None:
-        copy_context().run(_run, batch, job)
+    try:
+        while (job := batch.take()) is not None:
+            copy_context().run(_run, batch, job)
+    except BaseException:  # sys.exit() in a tool
+        batch.abandon()
+        raise
 
 
 def _run(batch: Batch, job: Job) -> None:
@@ -67,7 +72,6 @@ async def run_on_loop(batch: Batch) -> None:
             for _ in range(batch.width):
                 workers.create_task(_work_on_loop(batch, pool))
     except BaseException:
-        batch.abandon()
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()

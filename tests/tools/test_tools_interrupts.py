@@ -188,6 +188,25 @@ def test_the_node_itself_is_named(runner: Runner) -> None:
     assert [calls[f"enter {what}"] for what in "abc"] == [2, 2, 2]
 
 
+def test_the_node_itself_is_given_data(runner: Runner) -> None:
+    """Data for the node's own point is of no use and does no harm: what has finished since is still not run again."""
+    calls = Calls()
+
+    def work(what: str) -> str:
+        if calls.note(what) < (3 if what == "b" else 2):
+            interrupt(what)
+        return what
+
+    app = tools_app(work, store=MapStore())
+    first = stopped(runner, app, asking(call("1", "work", what="a"), call("2", "work", what="b")), checkpoint_id="1")
+    above = first.interrupts[0].parent
+    assert above is not None
+    assert asked(stopped_again(runner, app, "1", {above.id: "data"})) == ["b"]
+
+    assert contents(runner.resume(app, "1", answer="go")) == {"1": "a", "2": "b"}
+    assert dict(calls.count) == {"a": 2, "b": 3}
+
+
 def test_a_call_named_without_data(runner: Runner) -> None:
     """A call that is named without data runs again, sees that it is meant, and asks under its id."""
     seen: list[Any] = []

@@ -246,6 +246,31 @@ def test_what_ends_the_process_is_let_through(runner: Runner, kind: str, error: 
         runner.invoke(tools_app(of_kind(kind, work), on_error="message"), many("work", 2))
 
 
+@pytest.mark.parametrize("leaver", [0, 1])
+def test_nothing_starts_after_the_end(runner: Runner, leaver: int) -> None:
+    """Once a tool has ended the process, the calls that wait for their turn are not started behind its back."""
+    calls = Calls()
+    ended = threading.Event()
+    both = threading.Barrier(2)
+
+    def work(number: int) -> str:
+        calls.note(str(number))
+        both.wait(LIMIT)
+        if number == leaver:
+            raise SystemExit
+        ended.wait(LIMIT)
+        return "ok"
+
+    before = set(threading.enumerate())
+    with pytest.raises(SystemExit):
+        runner.invoke(tools_app(work, max_parallel=2), many("work", 6))
+    ended.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(LIMIT)
+
+    assert sorted(calls.order) == ["0", "1"]
+
+
 @KINDS
 def test_no_thread_is_left(runner: Runner, kind: str) -> None:
     """Threads end with the visit, whether it ends with messages, a stop or a failure."""
