@@ -50,6 +50,7 @@ from blobcp.errors import (
     StateError,
     StoreError,
     StoreUrlError,
+    ToolError,
     UnknownInterruptError,
     UnknownTypeError,
     UnregisteredTypeError,
@@ -71,6 +72,7 @@ from blobcp.interrupt import (
     interrupt,
 )
 from blobcp.stream import register_merge
+from blobcp.tools import Tool, ToolCall, ToolsNode
 from blobcp.typed_none import is_typed_none, register_typed_none
 
 __all__ = [
@@ -124,6 +126,10 @@ __all__ = [
     "StateError",
     "StoreError",
     "StoreUrlError",
+    "Tool",
+    "ToolCall",
+    "ToolError",
+    "ToolsNode",
     "UnknownInterruptError",
     "UnknownTypeError",
     "UnregisteredTypeError",

@@ -11,7 +11,7 @@ from blobcp.codec import Envelope, MsgpackSerializer, Serializer, register_annot
 from blobcp.errors import GraphBuildError, OptionError
 from blobcp.graph.app import App
 from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predecessors
-from blobcp.graph.node import hints_of_call, is_async, is_limit, is_text, type_name, zero_of
+from blobcp.graph.node import NodeBody, awaited_form, hints_of_call, is_async, is_limit, is_text, type_name, zero_of
 from blobcp.graph.plan import START, GraphPlan, NodePlan, Send
 from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
 
@@ -122,6 +122,7 @@ def _node_plan(spec: NodeSpec, index: int, options: _Options) -> NodePlan:
         index=index,
         call=spec.call,
         is_async=spec.is_async,
+        acall=awaited_form(spec.call),
         graph=_nested(spec, options),
         pre=spec.pre,
         post=spec.post,
@@ -255,6 +256,8 @@ def _annotations(graph: Graph) -> Iterator[Any]:
     for spec in graph.nodes.values():
         yield spec.signature.takes
         yield spec.signature.gives
+        if isinstance(spec.call, NodeBody):
+            yield from spec.call.annotations()
 
 
 def _state_annotation(factory: Callable[[], Any]) -> Any:

@@ -91,8 +91,8 @@ class Graph:
 
         Args:
             key: its key, which is part of addresses and checkpoints; keep it stable.
-            node: a function of one value, sync or async; a `Graph`, which is nested and shares this graph's checkpoint,
-                in this graph's mode; or an `App` without a store, which is nested likewise, as it was compiled.
+            node: a function of one value, sync or async; a `ToolsNode`; a `Graph`, which is nested and shares this graph's
+                checkpoint, in this graph's mode; or an `App` without a store, which is nested likewise, as it was compiled.
             pre: ``(value, state) -> value``, before the node, with the state locked.
             post: ``(value, state) -> value``, after the node, with the state locked.
             input_key: the node takes this item of the dict that arrives.

@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from blobcp.errors import GraphBuildError
 
 __all__ = [
+    "NodeBody",
     "Signature",
+    "awaited_form",
     "check_call",
+    "function_behind",
     "hints_of_call",
     "is_async",
     "is_limit",
@@ -32,6 +36,29 @@ class Signature:
 
     takes: Any = Any
     gives: Any = Any
+
+
+class NodeBody(ABC):
+    """A node that is more than a function: it has a plain and an awaited form, and each driver takes its own."""
+
+    @abstractmethod
+    def __call__(self, value: Any) -> Any:
+        """Run the node in this thread."""
+
+    @abstractmethod
+    async def acall(self, value: Any) -> Any:
+        """Run the node on the running event loop."""
+
+    def annotations(self) -> Iterable[Any]:
+        """Return the types whose values the node may put into a checkpoint."""
+        return ()
+
+
+def awaited_form(call: Callable[[Any], Any] | None) -> Callable[[Any], Awaitable[Any]] | None:
+    """Return what the asyncio driver is to await of a node; ``None`` where it can only be called."""
+    if isinstance(call, NodeBody):
+        return call.acall
+    return call if call is not None and is_async(call) else None
 
 
 def is_async(call: Callable[..., Any]) -> bool:
@@ -67,7 +94,7 @@ def signature_of(key: str, call: Callable[..., Any]) -> Signature:
     """
     if not callable(call):
         raise GraphBuildError(f"node {key!r} is {call!r}; give a function that takes one value, or a Graph")
-    function = _function_behind(call)
+    function = function_behind(call)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise GraphBuildError(f"node {key!r} is a generator function; return one value")
     parameters = check_call(f"node {key!r}", call, "one value", 1)
@@ -109,7 +136,8 @@ def type_name(annotation: Any) -> str:
     )
 
 
-def _function_behind(call: Callable[..., Any]) -> Callable[..., Any]:
+def function_behind(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function, method or class that a partial or a callable object calls in the end."""
     while isinstance(call, functools.partial):
         call = call.func
     if inspect.isroutine(call) or inspect.isclass(call):

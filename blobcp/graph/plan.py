@@ -5,7 +5,7 @@ The builder writes them once, in declaration order; nothing here runs or decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ class NodePlan:
         index: its place in the order of declaration.
         call: the user's function; ``None`` for a nested graph and for START.
         is_async: whether ``call`` is a coroutine function.
+        acall: what the asyncio driver awaits; ``None`` where it calls ``call`` in a thread.
         graph: the nested graph.
         pre: the handler before the node, ``(value, state) -> value``.
         post: the handler after it.
@@ -69,6 +70,7 @@ class NodePlan:
     index: int
     call: Callable[[Any], Any] | None = None
     is_async: bool = False
+    acall: Callable[[Any], Awaitable[Any]] | None = None
     graph: GraphPlan | None = None
     pre: Callable[[Any, Any], Any] | None = None
     post: Callable[[Any, Any], Any] | None = None
