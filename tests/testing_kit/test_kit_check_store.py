@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -108,6 +109,20 @@ def test_an_awaited_store_that_is_broken_is_caught() -> None:
     report = check_store(lambda: Broken(disk), only=["compare and set"], **QUICK)
 
     assert "of several who create one id at once exactly one wins, in each round" in {f.name for f in report.failures}
+
+
+def test_a_version_may_be_made_of_the_bytes() -> None:
+    """A store whose versions are digests, as an ETag is, passes, also where a writer wins one race after the other."""
+
+    class Digests(GoodStore):
+        def version(self, key: str, blob: bytes) -> str:
+            return sha256(blob).hexdigest()
+
+    disk = Disk()
+
+    report = check_store(lambda: Digests(disk), only=["compare and set", "two at once"], **{**QUICK, "rounds": 50})
+
+    assert report.failures == ()
 
 
 def test_less_room_for_ids() -> None:
