@@ -143,7 +143,7 @@ def migrate(
             samples=samples,
             workers=workers,
             journal=journal,
-            backup=_backup(stack, backup, backup_store, make=True),
+            backup=_backup(stack, url, backup, backup_store, make=True),
             on_error=on_error.value,
             rate=rate,
             progress="auto",
@@ -169,7 +169,7 @@ def restore(
     """
     with ExitStack() as stack:
         store = stack.enter_context(opened(url))
-        kept = _backup(stack, backup, backup_store)
+        kept = _backup(stack, url, backup, backup_store)
         if kept is None:
             raise OptionError("say where the originals are: --backup SUFFIX or --backup-store URL")
         report = restore_originals(
@@ -193,10 +193,12 @@ def _filter(status: Statuses, graph: Graphs, older: Older, newer: Newer) -> Head
 
 
 def _backup(
-    stack: ExitStack, suffix: str | None, url: str | None, *, make: bool = False
+    stack: ExitStack, of: str, suffix: str | None, url: str | None, *, make: bool = False
 ) -> str | CheckPointStore | None:
     if suffix is not None and url is not None:
         raise OptionError("originals are kept in one place; give --backup or --backup-store")
+    if url == of:
+        raise OptionError("--backup-store is the store itself; name another one, or give --backup SUFFIX")
     return suffix if url is None else stack.enter_context(opened(url, make=make))
 
 
