@@ -32,6 +32,13 @@ id, node path, value path) and what to do. Nothing of a lower layer (``KeyError`
     │   ├── UnregisteredTypeError      at save: a class that has no registered name (also a TypeError)
     │   ├── UnknownTypeError           at load: a name that no class is registered under
     │   └── RegistrationError          two classes want one name, or one class two (also a ValueError)
+    ├── StreamError                a stream can't be made, read or joined
+    │   ├── StreamClosedError          read after close, or sent to a reader that is closed
+    │   ├── StreamLoopError            waiting would block an event loop, or needs one that does not run (also a RuntimeError)
+    │   ├── StreamTimeoutError         a time limit has passed; carries the position (also a TimeoutError)
+    │   ├── StreamFailedError          an error came while a stream was read to its end; carries the position
+    │   └── ConcatError                chunks can't become one value; carries the path
+    │       └── EmptyStreamError           there are no chunks
     ├── StoreError                 a store failed; the store's own exception is the cause
     │   ├── StoreUrlError              a URL names no store that is here (also a ValueError)
     │   └── MissingExtraError          a store needs a library that is not installed (also an ImportError)
@@ -62,6 +69,8 @@ __all__ = [
     "CheckpointNotFoundError",
     "CheckpointSaveError",
     "CheckpointVersionError",
+    "ConcatError",
+    "EmptyStreamError",
     "GraphBuildError",
     "Interrupted",
     "InvalidCheckpointIdError",
@@ -79,6 +88,11 @@ __all__ = [
     "StateError",
     "StoreError",
     "StoreUrlError",
+    "StreamClosedError",
+    "StreamError",
+    "StreamFailedError",
+    "StreamLoopError",
+    "StreamTimeoutError",
     "ToolError",
     "UnknownInterruptError",
     "UnknownTypeError",
@@ -327,6 +341,64 @@ class UnknownTypeError(SerializationError):
 
 class RegistrationError(SerializationError, ValueError):
     """Two classes were to share one name, or one class was to have two."""
+
+
+class StreamError(BlobcpError):
+    """A stream can't be made, read or joined as it was asked."""
+
+
+class StreamClosedError(StreamError):
+    """A reader that is closed or handed over was read, or a pipe was sent to whose reader or writer is closed."""
+
+
+class StreamLoopError(StreamError, RuntimeError):
+    """Waiting for a stream would block the event loop of this thread, or needs an event loop that does not run."""
+
+
+class StreamTimeoutError(StreamError, TimeoutError):
+    """A stream was not ready within the time limit.
+
+    Attributes:
+        position: how many chunks had been read, where a stream was read to its end.
+        chunks: those chunks.
+    """
+
+    def __init__(self, message: str, *, position: int | None = None, chunks: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.position = position
+        self.chunks = list(chunks)
+
+
+class StreamFailedError(StreamError):
+    """An error came out of a stream while it was read to its end; that error is the cause.
+
+    Attributes:
+        position: how many chunks came before it.
+        chunks: those chunks.
+    """
+
+    def __init__(self, message: str, *, position: int, chunks: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.position = position
+        self.chunks = list(chunks)
+
+
+class ConcatError(StreamError):
+    """Chunks that can't become one value. Where a registered function failed, its error is the cause.
+
+    Attributes:
+        path: the keys of dicts on the way to the values, such as ``['a']['b']``; empty for the chunks themselves.
+        type: the class of the values; the first one's where they differ.
+    """
+
+    def __init__(self, message: str, *, path: str = "", type: type[Any] | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.type = type
+
+
+class EmptyStreamError(ConcatError):
+    """There were no chunks, so there is no value."""
 
 
 class StoreError(BlobcpError):

@@ -6,18 +6,17 @@ through as it is.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from blobcp.errors import MergeError, RegistrationError, text_of
+from blobcp.errors import MergeError, text_of
+from blobcp.stream.by_class import ClassFunctions
 
 __all__ = ["merge_values", "register_merge"]
 
 T = TypeVar("T")
 
-_lock = threading.Lock()
-_functions: dict[type[Any], Callable[[list[Any]], Any]] = {}
+_functions = ClassFunctions("merges")
 
 
 def register_merge(type: type[T], merge: Callable[[list[T]], T]) -> None:
@@ -36,11 +35,7 @@ def register_merge(type: type[T], merge: Callable[[list[T]], T]) -> None:
     >>> sorted(merge_values({"a": Votes({1, 2}), "b": Votes({2, 3})}))
     [1, 2, 3]
     """
-    with _lock:
-        if _functions.setdefault(type, merge) is not merge:
-            raise RegistrationError(
-                f"{type.__qualname__} already merges by {_functions[type]!r}; register one function"
-            )
+    _functions.add(type, merge)
 
 
 def merge_values(values: Mapping[str, Any]) -> Any:
@@ -51,7 +46,7 @@ def merge_values(values: Mapping[str, Any]) -> Any:
     """
     if len(values) == 1:
         return next(iter(values.values()))
-    merge = _function_for(list(values.values()))
+    merge = _functions.find(list(values.values()))
     if merge is not None:
         try:
             return merge(list(values.values()))
@@ -60,14 +55,6 @@ def merge_values(values: Mapping[str, Any]) -> Any:
     if all(isinstance(value, dict) for value in values.values()):
         return _merge_dicts(values)
     raise MergeError(_why_not(values))
-
-
-def _function_for(values: Sequence[Any]) -> Callable[[list[Any]], Any] | None:
-    for base in type(values[0]).__mro__:
-        merge = _functions.get(base)
-        if merge is not None and all(isinstance(value, base) for value in values):
-            return merge
-    return None
 
 
 def _merge_dicts(values: Mapping[str, dict[Any, Any]]) -> dict[Any, Any]:
