@@ -4,6 +4,7 @@ Build a :class:`Graph`, compile it with a store from :mod:`blobcp.stores`, run i
 ask somebody, one opaque blob is kept; :meth:`App.resume` answers and goes on, in any process.
 """
 
+from blobcp.cancel import CancelToken, cancel_on_signal
 from blobcp.checkpoint import Address, Checkpoint
 from blobcp.codec import (
     Envelope,
@@ -109,6 +110,7 @@ __all__ = [
     "App",
     "BlobcpError",
     "BranchError",
+    "CancelToken",
     "ChatChunk",
     "Checkpoint",
     "CheckpointConflictError",
@@ -174,6 +176,7 @@ __all__ = [
     "aconcat_stream",
     "address_segment",
     "akeep_chunks",
+    "cancel_on_signal",
     "composite_interrupt",
     "concat",
     "concat_chat",

@@ -6,6 +6,7 @@ import inspect
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from blobcp.cancel import CancelToken
 from blobcp.checkpointer import Checkpointer, StateMigrations, StateModifier
 from blobcp.codec import Envelope, Serializer
 from blobcp.errors import CheckpointSaveError, OptionError
@@ -71,6 +72,7 @@ class App:
         answers: Answers | None = None,
         max_steps: int | None = None,
         concurrency: int | None = None,
+        cancel: CancelToken | None = None,
     ) -> Any:
         """Start a run, or go on with the one that is stored, and return the graph's output.
 
@@ -85,6 +87,8 @@ class App:
                 data. Without answers, or with none in the mapping, every node that had stopped runs again.
             max_steps: a limit for the root graph in this run, pregel only.
             concurrency: how many node functions may run at once; ``None`` for any number.
+            cancel: stops the run from outside, see `CancelToken`. A token is for one run. With one, nodes and handlers run
+                in threads (those of `ainvoke` in tasks), so that the run can leave them behind.
 
         Raises:
             Interrupted: the run stopped on purpose; with an id to save to, it is stored.
@@ -94,7 +98,7 @@ class App:
             StoreError: the store could not be read.
         """
         options = run_options(
-            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
         return self._run(input, options, state_modifier)
 
@@ -109,10 +113,11 @@ class App:
         answers: Answers | None = None,
         max_steps: int | None = None,
         concurrency: int | None = None,
+        cancel: CancelToken | None = None,
     ) -> Any:
         """Do as `invoke` does, on the running event loop: async nodes as tasks, sync ones in threads."""
         options = run_options(
-            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency
+            self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
         return await self._arun(input, options, state_modifier)
 
@@ -126,6 +131,7 @@ class App:
         state_modifier: StateModifier | None = None,
         max_steps: int | None = None,
         concurrency: int | None = None,
+        cancel: CancelToken | None = None,
     ) -> Any:
         """Go on with a stored run, which must be there and waiting.
 
@@ -137,6 +143,7 @@ class App:
             state_modifier: as for `invoke`.
             max_steps: as for `invoke`.
             concurrency: as for `invoke`.
+            cancel: as for `invoke`.
 
         Raises:
             CheckpointNotFoundError: nothing is stored there.
@@ -145,7 +152,7 @@ class App:
             BlobcpError: as for `invoke`.
         """
         options = resume_options(
-            self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency
+            self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency, cancel
         )
         return self._run(None, options, state_modifier)
 
@@ -159,10 +166,11 @@ class App:
         state_modifier: StateModifier | None = None,
         max_steps: int | None = None,
         concurrency: int | None = None,
+        cancel: CancelToken | None = None,
     ) -> Any:
         """Do as `resume` does, on the running event loop."""
         options = resume_options(
-            self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency
+            self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency, cancel
         )
         return await self._arun(None, options, state_modifier)
 

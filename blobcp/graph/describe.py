@@ -9,27 +9,30 @@ from blobcp.points import InterruptInfo, InterruptPoint, Signal, copied, points_
 __all__ = ["describe", "stored_points"]
 
 
-def describe(checkpoint: Checkpoint, signal: Signal) -> InterruptInfo:
+def describe(checkpoint: Checkpoint, signal: Signal | None) -> InterruptInfo:
     """Return the info of a graph that stopped, and give its signal (and those of nested graphs) the same state copy.
 
     Args:
         checkpoint: the graph as it stands.
-        signal: the graph's own signal, whose children are those of its nodes.
+        signal: the graph's own signal, whose children are those of its nodes; ``None`` for a nested graph that was
+            cancelled with the run, where nothing is asked.
     """
-    signal.info = copied(checkpoint.state)
+    state = copied(checkpoint.state)
     by_node: dict[str, list[Signal]] = {}
-    for child in signal.children:
-        by_node.setdefault(child.address[len(signal.address)].id, []).append(child)
-    nested = {
-        key: describe(below, child)
-        for key, below in checkpoint.sub_graphs.items()
-        for child in by_node.get(key, ())
-        if child.of_graph
-    }
+    if signal is not None:
+        signal.info = state
+        for child in signal.children:
+            by_node.setdefault(child.address[len(signal.address)].id, []).append(child)
+    nested: dict[str, InterruptInfo] = {}
+    for key, below in checkpoint.sub_graphs.items():
+        children = by_node.get(key, ())
+        own = next((child for child in children if child.of_graph), None)
+        if own is not None or not children:  # else it is over, and what comes after it has asked
+            nested[key] = describe(below, own)
     rerun = [key for key in checkpoint.rerun_nodes if key not in nested]
     asked = {key: [child.info for child in by_node.get(key, ()) if child.info is not None] for key in rerun}
     return InterruptInfo(
-        state=signal.info,
+        state=state,
         before_nodes=list(checkpoint.before_nodes),
         after_nodes=list(checkpoint.after_nodes),
         rerun_nodes=rerun,

@@ -2,20 +2,35 @@
 
 Async node functions run as tasks of the loop, sync ones in threads. Sync handlers and branches run on the loop, as they
 are meant to be short; async ones are awaited. A store with plain methods is called in a thread unless it says
-``blocking = False``.
+``blocking = False``. In a run with a cancel token, handlers and branches run as tasks, so that the run can leave them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
-from blobcp.graph.effects import ANYTHING, Call, DeleteBlob, Effect, Expected, GetBlob, RunNodes, SetBlob, Visit
+from blobcp.cancel import CancelToken
+from blobcp.graph.effects import (
+    ANYTHING,
+    Abandoned,
+    Call,
+    DeleteBlob,
+    Effect,
+    Expected,
+    GetBlob,
+    LetGo,
+    RunNodes,
+    SetBlob,
+    Visit,
+    Watch,
+)
 from blobcp.graph.node import is_async
-from blobcp.graph.pool import cancelled_inside, make_pool, refuse_coroutine, run_visit, submit
+from blobcp.graph.pool import LeavablePool, Pool, cancelled_inside, make_pool, refuse_coroutine, run_visit, submit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.store import AsyncCheckPointStore, CheckPointStore, CheckPointSwapper
 
@@ -40,18 +55,22 @@ class _Driver:
     def __init__(self, store: CheckPointStore | AsyncCheckPointStore | None) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._pool: ThreadPoolExecutor | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._pool: Pool | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._threads = 0
         # A run may be started by the clean-up of a task that was cancelled; that cancellation is not the run's.
         self._cancelled_before = _cancellations()
-        self._ended: asyncio.Queue[Visit] = asyncio.Queue()
+        self._ended: asyncio.Queue[Visit | asyncio.Task[Any] | None] = asyncio.Queue()
+        self._early: deque[Visit] = deque()
+        self._token: CancelToken | None = None
         self._doers: dict[type[Effect], Callable[[Any], Awaitable[Any]]] = {
             RunNodes: self._run_nodes,
             Call: self._call,
             GetBlob: self._get,
             SetBlob: self._set,
             DeleteBlob: self._delete,
+            Watch: self._watch,
+            LetGo: self._let_go,
         }
 
     async def __aenter__(self) -> _Driver:
@@ -59,6 +78,8 @@ class _Driver:
 
     async def __aexit__(self, *error: object) -> None:
         cancelled: asyncio.CancelledError | None = None
+        if self._token is not None:
+            self._token.attach(None)
         for task in self._tasks:
             task.cancel()
         while unfinished := [task for task in self._tasks if not task.done()]:
@@ -90,10 +111,64 @@ class _Driver:
 
     async def _run_nodes(self, request: RunNodes) -> Visit:
         self._start(request.visits)
-        visit = await self._ended.get()
+        visit: Visit = await self._ended.get()  # type: ignore[assignment]  # nothing else is put there without a token
         if visit.error is not None and not isinstance(visit.error, CAUGHT):
             raise visit.error
         return visit
+
+    async def _watch(self, watch: Watch) -> None:
+        self._token = watch.token
+        self._pool = LeavablePool()
+        self._doers[RunNodes] = self._run_nodes_watched
+        self._doers[Call] = self._call_watched
+        watch.token.attach(self._wake)
+
+    def _wake(self) -> None:
+        """Make the driver look at its token; may be called from any thread, and from a signal's handler."""
+        with suppress(RuntimeError):  # the loop was closed a moment ago, so the run is over
+            self._loop.call_soon_threadsafe(self._ended.put_nowait, None)
+
+    async def _let_go(self, _: LetGo) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run_nodes_watched(self, request: RunNodes) -> Visit | None:
+        self._start(request.visits)
+        visit = self._early.popleft() if self._early else await self._next()
+        if visit is None:
+            return None
+        assert isinstance(visit, Visit), "no call is under way"
+        if visit.error is not None and not isinstance(visit.error, CAUGHT):
+            raise visit.error
+        return visit
+
+    async def _call_watched(self, call: Call) -> Any:
+        return await self._told_apart(self._leavable(call))
+
+    async def _leavable(self, call: Call) -> Any:
+        assert self._token is not None
+        task = self._loop.create_task(self._call_now(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended.put_nowait)
+        while (ended := await self._next()) is not task:
+            if isinstance(ended, Visit):
+                self._early.append(ended)
+            elif self._token.due:
+                raise Abandoned
+        self._tasks.discard(task)
+        return task.result()
+
+    async def _next(self) -> Visit | asyncio.Task[Any] | None:
+        """Wait for what ends next; ``None`` where the token has changed or is due first."""
+        assert self._token is not None
+        remaining = self._token.remaining()
+        if remaining is None:
+            return await self._ended.get()
+        timer = self._loop.call_later(remaining, self._ended.put_nowait, None)
+        try:
+            return await self._ended.get()
+        finally:
+            timer.cancel()
 
     def _start(self, visits: Sequence[Visit]) -> None:
         for visit in visits:
@@ -120,7 +195,8 @@ class _Driver:
 
     def _run_in_thread(self, visit: Visit) -> None:
         run_visit(visit)
-        self._loop.call_soon_threadsafe(self._end_of_thread, visit)
+        with suppress(RuntimeError):  # the loop is closed: the run is over and has left this node behind
+            self._loop.call_soon_threadsafe(self._end_of_thread, visit)
 
     def _end_of_thread(self, visit: Visit) -> None:
         self._threads -= 1

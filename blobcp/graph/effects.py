@@ -12,11 +12,25 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from blobcp.cancel import CancelToken
 from blobcp.graph.instance import Task
 from blobcp.graph.state import StateLock
 from blobcp.scope import Scope
 
-__all__ = ["ANYTHING", "Call", "DeleteBlob", "Effect", "Expected", "GetBlob", "RunNodes", "SetBlob", "Visit"]
+__all__ = [
+    "ANYTHING",
+    "Abandoned",
+    "Call",
+    "DeleteBlob",
+    "Effect",
+    "Expected",
+    "GetBlob",
+    "LetGo",
+    "RunNodes",
+    "SetBlob",
+    "Visit",
+    "Watch",
+]
 
 
 class Visit:
@@ -84,6 +98,8 @@ class DeleteBlob:
 class Call:
     """Call user code now; the answer is what it returns, awaited if need be.
 
+    In a run with a token, `Abandoned` is thrown instead where the token is due before the call has ended.
+
     Attributes:
         call: the function.
         arguments: what it is called with.
@@ -112,6 +128,8 @@ class Call:
 class RunNodes:
     """Start node functions, side by side, then wait until any that was started has ended; the answer is its visit.
 
+    In a run with a token the answer is ``None`` where the token has changed, or is due, before any has ended.
+
     Attributes:
         visits: what to start; nothing, to wait only.
     """
@@ -122,4 +140,21 @@ class RunNodes:
         self.visits = visits
 
 
-Effect = GetBlob | SetBlob | DeleteBlob | Call | RunNodes
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """From now on heed this token: run user code so that it can be left behind."""
+
+    token: CancelToken
+
+
+class LetGo:
+    """Cancel the node functions that are still under way, where they can be; nobody asks for their results."""
+
+    __slots__ = ()
+
+
+class Abandoned(BaseException):
+    """The token is due while user code runs that is not to be waited for."""
+
+
+Effect = GetBlob | SetBlob | DeleteBlob | Call | RunNodes | Watch | LetGo

@@ -16,7 +16,7 @@ from blobcp.graph.channel import Channel, make_channel
 from blobcp.graph.plan import END, GraphPlan, NodePlan, Send
 from blobcp.graph.state import StateCell
 from blobcp.points import Signal
-from blobcp.scope import Frame
+from blobcp.scope import Frame, Scope
 from blobcp.stream.merge import merge_values
 
 __all__ = ["GraphRun", "Parked", "Task"]
@@ -33,9 +33,12 @@ class Task:
         skip_pre: whether the pre-handler has run already.
         empty: whether ``None`` stands for nothing: for what was not sent, or for a typed None that was stored.
         leaving: whether a nested graph has finished, so that only what comes after a node is left to do.
+        started: whether its function was started.
+        scope: what the node sees of the run, once it was looked at.
+        asked: what the node had asked when the run was stored, and nobody has answered.
     """
 
-    __slots__ = ("empty", "leaving", "node", "original", "run", "skip_pre", "value")
+    __slots__ = ("asked", "empty", "leaving", "node", "original", "run", "scope", "skip_pre", "started", "value")
 
     def __init__(
         self, run: GraphRun, node: NodePlan, value: Any, *, empty: bool = False, skip_pre: bool = False
@@ -47,6 +50,9 @@ class Task:
         self.empty = empty
         self.skip_pre = skip_pre
         self.leaving = False
+        self.started = False
+        self.scope: Scope | None = None
+        self.asked: Sequence[Signal] = ()
 
     @property
     def path(self) -> list[str]:
@@ -88,13 +94,14 @@ class GraphRun:
         before_hits: ready nodes that the run stops before.
         after_hits: finished nodes that the run stops after, in the order in which they finished.
         last_completed: the nodes that finished since tasks were last started.
+        completed_before: those that finished before that, since tasks were started then.
         completed: all nodes that finished in this run.
         steps: how often tasks were started.
     """
 
     __slots__ = (
-        "_touched", "after_hits", "before_hits", "channels", "children", "completed", "frame", "last_completed",
-        "parent", "parked", "path", "plan", "ready", "running", "steps", "stopped",
+        "_touched", "after_hits", "before_hits", "channels", "children", "completed", "completed_before", "frame",
+        "last_completed", "parent", "parked", "path", "plan", "ready", "running", "steps", "stopped",
     )  # fmt: skip
 
     def __init__(self, plan: GraphPlan, frame: Frame, parent: Task | None) -> None:
@@ -113,6 +120,7 @@ class GraphRun:
         self.before_hits: list[str] = []
         self.after_hits: list[str] = []
         self.last_completed: list[str] = []
+        self.completed_before: list[str] = []
         self.completed: dict[str, None] = {}
         self.steps = 0
         self._touched: dict[str, None] = {}
@@ -193,6 +201,30 @@ class GraphRun:
         """Whether something happened in this graph after which no further node may start."""
         return bool(self.stopped or self.before_hits or self.after_hits)
 
+    def walk(self) -> Iterator[GraphRun]:
+        """Yield this graph and the nested ones that are inside, a graph before those in it."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def unstarted(self) -> list[Task]:
+        """Return the tasks under way of which nothing was started yet."""
+        return [
+            task for key, task in self.running.items() if not (task.started or task.leaving or key in self.children)
+        ]
+
+    def hold(self, tasks: Sequence[Task]) -> None:
+        """Take back tasks that were not started; one that had asked something still does."""
+        for task in tasks:
+            del self.running[task.node.key]
+            if task.asked:
+                self.stopped[task.node.key] = (task, list(task.asked))
+            else:
+                self.ready.append(task)
+        self.ready.sort(key=lambda task: task.node.index)
+        if not self.running and not self.last_completed:
+            self.last_completed = self.completed_before
+
     def all_completed(self) -> Iterator[str]:
         """Yield the nodes that finished in this run, those of nested graphs that are inside included, as paths."""
         yield from ("/".join([*self.path, key]) for key in self.completed)
@@ -207,7 +239,7 @@ class GraphRun:
         """Return this graph as it stands, see `Machine.checkpoint`; interrupts are kept by the root alone."""
         cell = self.frame.cell
         stored = Checkpoint(
-            state=cell.state if isinstance(cell, StateCell) else None,
+            state=cell.settled() if isinstance(cell, StateCell) else None,
             channels={key: channel.dump() for key, channel in self.channels.items()},
             before_nodes=list(self.before_hits),
             after_nodes=list(self.after_hits),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from blobcp.cancel import CancelToken
 from blobcp.errors import OptionError
 from blobcp.graph.answers import Answers
 from blobcp.graph.node import is_limit
@@ -37,6 +38,7 @@ class RunOptions:
     bare: list[Any] = field(default_factory=list)
     max_steps: int | None = None
     concurrency: int | None = None
+    cancel: CancelToken | None = None
 
     @property
     def forks(self) -> bool:
@@ -62,6 +64,7 @@ def run_options(
     answers: Answers | None,
     max_steps: int | None,
     concurrency: int | None,
+    cancel: CancelToken | None,
 ) -> RunOptions:
     """Return the options of `App.invoke`, checked.
 
@@ -83,6 +86,7 @@ def run_options(
             answers=answers,
             max_steps=max_steps,
             concurrency=concurrency,
+            cancel=cancel,
         ),
     )
 
@@ -95,6 +99,7 @@ def resume_options(
     answer: Any,
     max_steps: int | None,
     concurrency: int | None,
+    cancel: CancelToken | None,
 ) -> RunOptions:
     """Return the options of `App.resume`, checked; raises as `run_options` does."""
     if answers is not None and answer is not MISSING:
@@ -109,6 +114,7 @@ def resume_options(
             bare=[] if answer is MISSING else [answer],
             max_steps=max_steps,
             concurrency=concurrency,
+            cancel=cancel,
         ),
     )
 
@@ -126,4 +132,6 @@ def _checked(plan: GraphPlan, options: RunOptions) -> RunOptions:
     for name, limit in (("max_steps", options.max_steps), ("concurrency", options.concurrency)):
         if limit is not None and not is_limit(limit):
             raise OptionError(f"{name}={limit!r} is no limit; give an int of at least 1")
+    if options.cancel is not None and not isinstance(options.cancel, CancelToken):
+        raise OptionError(f"cancel={options.cancel!r} is no CancelToken; make one for this run")
     return options

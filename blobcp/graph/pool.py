@@ -3,18 +3,63 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
 from types import CoroutineType
 from typing import Any, Final
 
 from blobcp.errors import RunError
 from blobcp.graph.effects import Visit
 
-__all__ = ["cancelled_inside", "make_pool", "refuse_coroutine", "run_visit", "submit"]
+__all__ = ["LeavablePool", "Pool", "cancelled_inside", "make_pool", "refuse_coroutine", "run_visit", "submit"]
 
 MAX_THREADS: Final = 1024
 """Far above what a step has nodes; the pool only starts as many threads as there are tasks at once."""
+
+
+class LeavablePool:
+    """A pool for one run that may have to leave its threads behind: they keep no process from ending."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, run: Callable[..., None], /, *arguments: Any) -> None:
+        """Run something, which raises nothing, in a thread.
+
+        Raises:
+            RuntimeError: the system has no thread left.
+        """
+        if not self._idle.acquire(blocking=False):
+            thread = threading.Thread(target=self._work, name=f"blobcp-{len(self._threads)}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        self._jobs.put(partial(run, *arguments))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let each thread end after what it is doing.
+
+        Args:
+            wait: whether to wait for that.
+            cancel_futures: for the likeness to an executor's; nothing waits in this pool.
+        """
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads if wait else ():
+            thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job  # an idle thread keeps nothing of the run alive
+            self._idle.release()
+
+
+Pool = ThreadPoolExecutor | LeavablePool
 
 
 def make_pool() -> ThreadPoolExecutor:
@@ -22,7 +67,7 @@ def make_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="blobcp")
 
 
-def submit(pool: ThreadPoolExecutor, run: Callable[[Visit], None], visit: Visit) -> None:
+def submit(pool: Pool, run: Callable[[Visit], None], visit: Visit) -> None:
     """Start a visit in a thread.
 
     Raises:

@@ -6,7 +6,8 @@ an error that names it, before any node runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from blobcp.checkpoint import Address, Checkpoint, InterruptState
 from blobcp.errors import CheckpointMismatchError
@@ -16,7 +17,7 @@ from blobcp.graph.plan import END, GraphPlan
 from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
 from blobcp.points import Signal, unflatten
-from blobcp.resumption import Resumption
+from blobcp.resumption import NO_DATA, Resumption
 from blobcp.scope import Frame
 
 __all__ = ["Restorer"]
@@ -54,8 +55,9 @@ class Restorer:
         self._load_channels(run, stored)
         run.touch_all()
         for key, node in plan.nodes.items():
-            if key in stored.rerun_nodes and self._stays_pending(frame.address.child("node", key)):
-                run.parked[key] = self._park(key, stored, frame.address.child("node", key))
+            address = frame.address.child("node", key)
+            if key in stored.rerun_nodes and self._stays_pending(address):
+                run.parked[key] = self._park(key, stored, address)
             elif key in stored.inputs or key in stored.rerun_nodes:
                 task = Task(
                     run,
@@ -65,6 +67,7 @@ class Restorer:
                     skip_pre=key in stored.skip_pre_handler,
                 )
                 run.ready.append(task)
+                task.asked = self._unanswered(address) if key in stored.rerun_nodes else ()
                 if key in stored.sub_graphs:
                     run.children[key] = self._restore_nested(task, stored.sub_graphs[key])
         return run
@@ -101,16 +104,27 @@ class Restorer:
         return self.restore(plan, stored, frame, task)
 
     def _stays_pending(self, address: Address) -> bool:
-        return self._resumption.targeted and not self._resumption.names(address)
+        """Tell whether a node asks something, and is not named by the answers; one that was cancelled asks nothing."""
+        if not self._resumption.targeted or self._resumption.names(address):
+            return False
+        return any(address.covers(signal.address) for signal in self._signals.values())
+
+    def _unanswered(self, address: Address) -> list[Signal]:
+        """Return what a node asks that has no answer yet, to be asked again where a cancel stops it before it could."""
+        answered = {entry.id for entry in self._resumption if entry.data is not NO_DATA}
+        return [left for signal in self._asked_by(address) if (left := _without(signal, answered))]
 
     def _park(self, key: str, stored: Checkpoint, address: Address) -> Parked:
         return Parked(
-            signals=[signal for signal in self._signals.values() if self._is_outermost(signal, address)],
+            signals=self._asked_by(address),
             value=stored.inputs.get(key),
             has_value=key in stored.inputs,
             skip_pre=key in stored.skip_pre_handler,
             sub_graph=stored.sub_graphs.get(key),
         )
+
+    def _asked_by(self, address: Address) -> list[Signal]:
+        return [signal for signal in self._signals.values() if self._is_outermost(signal, address)]
 
     def _is_outermost(self, signal: Signal, address: Address) -> bool:
         """Tell whether a signal is of a node and not passed on by another of the same node."""
@@ -148,3 +162,13 @@ class Restorer:
             f"checkpoint {self._id!r} {problem}; what is stored was not changed; load it with a graph that has what it names",
             checkpoint_id=self._id,
         )
+
+
+def _without(signal: Signal, answered: Collection[str]) -> Signal | None:
+    """Return a signal without what was answered; ``None`` where nothing is left of it."""
+    if signal.id in answered:
+        return None
+    left = [child for part in signal.children if (child := _without(part, answered))]
+    if signal.children and not left:
+        return None
+    return replace(signal, children=left)

@@ -12,40 +12,17 @@ limit on concurrency counts once and a checkpoint is one consistent cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blobcp.checkpoint import Checkpoint
-from blobcp.errors import MaxStepsError, NothingToRunError, RunError, ValueMismatchError
+from blobcp.errors import MaxStepsError, RunError, ValueMismatchError
 from blobcp.graph.instance import GraphRun, Task
+from blobcp.graph.outcome import Failed, Finished, Outcome, Paused
 from blobcp.graph.plan import END, START, NodePlan
+from blobcp.graph.run_errors import nothing_to_run, place_of, too_many_steps, wrong_output
 from blobcp.points import Signal
 
 __all__ = ["Failed", "Finished", "Machine", "Outcome", "Paused"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """END was reached with this value."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """The run stopped on purpose; the tree of signals starts at the root graph."""
-
-    signal: Signal
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The run failed; the first error in declaration order, then the others."""
-
-    errors: Sequence[RunError]
-
-
-Outcome = Finished | Paused | Failed
 
 
 class Machine:
@@ -55,11 +32,16 @@ class Machine:
         root: the root graph's run.
         new_id: makes an id for a point; handed in, since the machine makes none itself.
         max_steps: a limit for the root graph in this run, in place of the compiled one.
+
+    Attributes:
+        outcome: how the run ended, once it has.
+        cancelled: whether the run is to stop as soon as what was started has ended.
     """
 
     def __init__(self, root: GraphRun, new_id: Callable[[], str], max_steps: int | None = None) -> None:
         self.root = root
         self.outcome: Outcome | None = None
+        self.cancelled = False
         self._new_id = new_id
         self._max_steps = root.plan.max_steps if max_steps is None else max_steps
         self._outbox: list[Task] = []
@@ -137,6 +119,36 @@ class Machine:
         task.run.running.pop(task.node.key, None)
         self._fail(task.run, error, task.node)
 
+    def cancel(self) -> None:
+        """Start nothing more: the run stops, on all levels, once what was started has ended.
+
+        Tasks that were handed out and not started are taken back.
+        """
+        if self.cancelled or self._errors or self.outcome is not None:
+            return
+        self.cancelled = True
+        taken = self._in_hand + sum(not task.leaving for task in self._outbox)
+        self._outbox = [task for task in self._outbox if task.leaving]
+        unstarted = [(run, run.unstarted()) for run in self.root.walk()]
+        self._in_hand = taken - sum(len(tasks) for _, tasks in unstarted)
+        for run, tasks in unstarted:
+            run.hold(tasks)
+        for run, tasks in reversed(unstarted):
+            if tasks and not self._is_over(run):
+                self._advance(run)
+
+    def abandon(self) -> None:
+        """Stop at once: what is under way is given up and runs again when the run is resumed."""
+        self.cancel()
+        if self.outcome is not None:
+            return
+        self._outbox.clear()
+        self._in_hand = 0
+        if self._errors:
+            self._settle()
+        else:
+            self._give_up(self.root)
+
     def checkpoint(self, *, live: bool = False) -> Checkpoint:
         """Return the whole run as it stands; ``live``: with inputs as the nodes have left them, not as they were."""
         return self.root.checkpoint(live)
@@ -153,7 +165,7 @@ class Machine:
     def _advance_pregel(self, run: GraphRun) -> None:
         if run.running:
             return
-        if run.stopped or run.parked:
+        if run.stopped or run.parked or run.ready:
             self._pause(run)
             return
         if run.end_ready():
@@ -161,9 +173,9 @@ class Machine:
             return
         tasks = run.take_ready()
         if not tasks:
-            raise _nothing_to_run(run)
+            raise nothing_to_run(run)
         run.before_hits.extend(task.node.key for task in tasks if task.node.stop_before)
-        if run.halted:
+        if run.halted or self.cancelled:
             run.ready = tasks
             self._pause(run)
             return
@@ -174,21 +186,21 @@ class Machine:
         if ready:
             run.ready = sorted([*run.ready, *ready], key=lambda task: task.node.index)
             run.before_hits = [task.node.key for task in run.ready if task.node.stop_before]
-        if run.ready and not run.halted and (run.plan.eager or not run.running):
+        if run.ready and not (run.halted or self.cancelled) and (run.plan.eager or not run.running):
             tasks, run.ready = run.ready, []
             self._start(run, tasks)
         if run.running:
             return
-        if run.halted or run.parked:
+        if run.halted or run.parked or run.ready:
             self._pause(run)
         elif run.end_ready():
             self._finish(run)
         else:
-            raise _nothing_to_run(run)
+            raise nothing_to_run(run)
 
     def _start(self, run: GraphRun, tasks: Sequence[Task]) -> None:
         self._count_step(run)
-        run.last_completed = []
+        run.completed_before, run.last_completed = run.last_completed, []
         for task in tasks:
             run.running[task.node.key] = task
         self._outbox.extend(tasks)
@@ -197,7 +209,7 @@ class Machine:
         if run.plan.mode == "pregel":
             limit = run.plan.max_steps if run.parent else self._max_steps
             if run.steps >= limit:
-                raise MaxStepsError(_too_many_steps(run, limit), path=run.path)
+                raise MaxStepsError(too_many_steps(run, limit), path=run.path)
         run.steps += 1
 
     def _finish(self, run: GraphRun) -> None:
@@ -205,7 +217,7 @@ class Machine:
         end = run.channels[END]
         may_be_none = end.stored_none or not end.values
         if not (value is None and may_be_none) and run.plan.gives is not None and not run.plan.gives(value):
-            raise ValueMismatchError(_wrong_output(run, value), path=run.path)
+            raise ValueMismatchError(wrong_output(run, value), path=run.path)
         if run.parent is None:
             self.outcome = Finished(value)
             return
@@ -215,17 +227,44 @@ class Machine:
         self._outbox.append(task)
 
     def _pause(self, run: GraphRun) -> None:
+        signals = self._signals_of(run)
+        if run.parent is None:
+            self.outcome = Paused(*signals)
+        else:
+            self._stop(run.parent, signals)
+
+    def _give_up(self, run: GraphRun) -> None:
+        """Stop a graph as it is; with nested graphs inside it, the last of those to stop stops it."""
+        inside = [run.children[key] for key in run.running if key in run.children]
+        for key in [key for key in run.running if key not in run.children]:
+            task = run.running.pop(key)
+            run.stopped[key] = (task, list(task.asked))
+        for child in inside:
+            self._give_up(child)
+        if not inside:
+            self._pause(run)
+
+    def _signals_of(self, run: GraphRun) -> list[Signal]:
+        """Return what a graph that stops tells the one round it: its own signal, over those of its nodes.
+
+        A nested graph that only stops because the whole run is cancelled tells nothing: nobody has to answer it.
+        """
         signals: list[Signal] = []
         for key in run.plan.nodes:
             if key in run.stopped:
                 signals.extend(run.stopped[key][1])
             elif key in run.parked:
                 signals.extend(run.parked[key].signals)
-        signal = self._signal_of(run, signals)
+        silent = self.cancelled and run.parent is not None and not (signals or run.before_hits or run.after_hits)
+        if self.cancelled:
+            finished = [key for key in run.last_completed if key != START]
+            run.after_hits = list(dict.fromkeys([*run.after_hits, *finished]))
+        return [] if silent else [self._signal_of(run, signals)]
+
+    def _is_over(self, run: GraphRun) -> bool:
         if run.parent is None:
-            self.outcome = Paused(signal)
-        else:
-            self._stop(run.parent, [signal])
+            return self.outcome is not None
+        return run.parent.node.key not in run.parent.run.running
 
     def _signal_of(self, run: GraphRun, signals: list[Signal]) -> Signal:
         """Return a graph's own signal; one that only passes on others keeps the id it had while they are open."""
@@ -249,7 +288,7 @@ class Machine:
             self._advance(run)
 
     def _fail(self, run: GraphRun, error: RunError, node: NodePlan | None) -> None:
-        self._errors.append((_place(run, node), error))
+        self._errors.append((place_of(run, node), error))
         self._outbox.clear()
         self._settle()
 
@@ -257,37 +296,3 @@ class Machine:
         """End a failed run once nothing is under way."""
         if not self._in_hand:
             self.outcome = Failed([error for _, error in sorted(self._errors, key=lambda at: at[0])])
-
-
-def _place(run: GraphRun, node: NodePlan | None) -> tuple[int, ...]:
-    """Return where in the declaration order of the whole tree something is."""
-    above = _place(run.parent.run, run.parent.node) if run.parent else ()
-    return above if node is None else (*above, node.index)
-
-
-def _where(run: GraphRun) -> str:
-    return f"graph {'/'.join(run.path)}" if run.path else f"graph {run.plan.name!r}"
-
-
-def _nothing_to_run(run: GraphRun) -> NothingToRunError:
-    last = sorted(run.last_completed, key=lambda key: run.plan.order.get(key, -1))
-    return NothingToRunError(
-        f"{_where(run)} has nothing left to run and END was not reached; last completed nodes: {last}",
-        path=run.path,
-        last_completed=last,
-    )
-
-
-def _too_many_steps(run: GraphRun, limit: int) -> str:
-    return (
-        f"{_where(run)} was not finished after max_steps={limit} super-steps; "
-        "give a larger max_steps if the loop is meant to be that long"
-    )
-
-
-def _wrong_output(run: GraphRun, value: Any) -> str:
-    sources = ", ".join(run.channels[END].values) or "no node"
-    return (
-        f"{_where(run)} is declared to return {run.plan.gives_name} and got {type(value).__qualname__} from {sources}; "
-        "check what that returns"
-    )

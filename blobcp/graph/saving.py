@@ -13,7 +13,7 @@ from blobcp.checkpointer import Checkpointer, Loaded
 from blobcp.codec import Header, Parent, PendingInterrupt
 from blobcp.codec.envelope import Status
 from blobcp.errors import CheckpointConflictError, CheckpointSaveError, OptionError, text_of
-from blobcp.graph.effects import ANYTHING, Expected, GetBlob, SetBlob
+from blobcp.graph.effects import ANYTHING, Expected, GetBlob, LetGo, SetBlob
 from blobcp.graph.options import RunOptions
 from blobcp.graph.session import Steps
 from blobcp.points import InterruptInfo, InterruptPoint, Signal, flatten
@@ -60,6 +60,7 @@ def save_stop(
             checkpoint=checkpoint,
             seen=None if expected is ANYTHING else (expected,),
         ) from error
+    yield LetGo()
     try:
         yield SetBlob(header.checkpoint_id, blob, expected)
     except CheckpointConflictError as error:
@@ -182,7 +183,8 @@ def stopped_at(info: InterruptInfo) -> str:
         "after": info.after_nodes,
         "in": [*info.rerun_nodes, *info.subgraphs],
     }
-    return "stopped " + ", ".join(f"{word} {nodes}" for word, nodes in places.items() if nodes)
+    where = ", ".join(f"{word} {nodes}" for word, nodes in places.items() if nodes)
+    return f"stopped {where or 'before any node ran'}"
 
 
 def _done(entry: Entry) -> InterruptState:

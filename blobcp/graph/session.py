@@ -11,7 +11,8 @@ from contextvars import Context, copy_context
 from typing import Any, Final
 
 from blobcp.errors import BranchError, NodeError, RunError, ValueMismatchError, text_of
-from blobcp.graph.effects import Call, Effect, RunNodes, Visit
+from blobcp.graph.cancelling import Cancelling
+from blobcp.graph.effects import Abandoned, Call, Effect, RunNodes, Visit, Watch
 from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.plan import START, GraphPlan, NodePlan
 from blobcp.graph.run import Machine, Outcome
@@ -38,6 +39,7 @@ class Session:
         types: the classes of the graphs' states.
         snapshot: keeps inputs as they were, for a run that may be stored; ``None`` for one that is not.
         concurrency: how many node functions may run at once; ``None`` for any number.
+        cancelling: for a run that may be cancelled from outside.
 
     Attributes:
         answered: the points that were answered in nodes which stopped again; they are kept with the checkpoint.
@@ -49,8 +51,10 @@ class Session:
         types: StateTypes,
         snapshot: Snapshot | None,
         concurrency: int | None,
+        cancelling: Cancelling | None = None,
     ) -> None:
         self._machine = machine
+        self._cancelling = cancelling
         self._types = types
         self._snapshot = snapshot
         self._limit = concurrency
@@ -97,33 +101,51 @@ class Session:
 
     def run(self) -> Generator[Effect, Any, Outcome]:
         """Run until there is an outcome."""
-        machine = self._machine
-        while machine.outcome is None:
-            while tasks := machine.take():
-                for task in tasks:
-                    yield from self._prepare(task)
-            if machine.outcome is not None:
-                break
-            visits = self._next_to_start()
-            if not self._flying:
-                raise RuntimeError("the machine has no outcome and nothing is under way")
-            visit = yield RunNodes(visits)
-            self._flying -= 1
-            yield from self._conclude(visit)
+        machine, cancelling = self._machine, self._cancelling
+        if cancelling is not None:
+            yield Watch(cancelling.token)
+        try:
+            while machine.outcome is None:
+                if cancelling is not None:
+                    cancelling.heed()
+                while tasks := machine.take():
+                    for task in tasks:
+                        if cancelling is None or cancelling.wants(task):
+                            yield from self._prepare(task)
+                if machine.outcome is not None:
+                    break
+                visits = self._next_to_start()
+                if not self._flying:
+                    raise RuntimeError("the machine has no outcome and nothing is under way")
+                visit = yield RunNodes(visits)
+                if visit is None:
+                    continue
+                self._flying -= 1
+                if cancelling is None or not cancelling.heed():
+                    yield from self._conclude(visit)
+        except Abandoned:
+            assert cancelling is not None
+            cancelling.abandon()
+        assert machine.outcome is not None
         return machine.outcome
 
     def _next_to_start(self) -> Sequence[Visit]:
+        if self._machine.cancelled:
+            self._waiting = []
         waiting = self._waiting
         if self._limit is not None:
             waiting = waiting[: self._limit - self._flying]
         self._waiting = self._waiting[len(waiting) :]
         self._flying += len(waiting)
+        if self._cancelling is not None:
+            for visit in waiting:
+                visit.task.started = True
         return waiting
 
     def _prepare(self, task: Task) -> Steps:
         """Get a task ready to be run: keep its input, run its pre-handler, go into it if it is a graph."""
         node, run = task.node, task.run
-        scope = Scope(run.frame, node.key)
+        task.scope = scope = Scope(run.frame, node.key)
         context = copy_context()
         context.run(CURRENT.set, scope)
         visit = Visit(task, scope, context)
@@ -156,7 +178,10 @@ class Session:
         task, outer = visit.task, visit.task.run.frame
         cell = yield from make_cell(plan, task.path, visit.context, self._types)
         frame = Frame(visit.scope.address, cell, outer, outer.claims, visit.scope.resumption)
-        yield from self.start(GraphRun(plan, frame, task), value, visit.context)
+        run = GraphRun(plan, frame, task)
+        if self._cancelling is not None:
+            self._cancelling.guard(run)
+        yield from self.start(run, value, visit.context)
 
     def _conclude(self, visit: Visit) -> Steps:
         """Take what a node function came to: check it, run the post-handler, ask the branches, tell the machine."""

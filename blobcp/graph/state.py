@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from blobcp.errors import StateError
+from blobcp.resumption import Snapshot
 from blobcp.scope import Owner, Scope, current_scope, this_owner
 
 __all__ = ["StateCell", "StateLock", "use_state"]
@@ -140,6 +141,59 @@ class StateCell:
     def __init__(self, state: Any) -> None:
         self.state = state
         self.lock = StateLock()
+
+    def guard(self, snapshot: Snapshot) -> None:
+        """Keep the state as it was before whatever holds the lock, for a run that may have to leave that behind."""
+        self.lock = GuardedLock(self, snapshot)
+
+    def close(self) -> None:
+        """Let nothing take the lock any more; needs a guard."""
+        assert isinstance(self.lock, GuardedLock), "guarded before the run began"
+        self.lock.closed = True
+
+    def settled(self) -> Any:
+        """Return the state; after `close`, without what was under way then."""
+        return self.lock.settled() if isinstance(self.lock, GuardedLock) else self.state
+
+
+class GuardedLock(StateLock):
+    """The lock of a state that can be closed while code holds it that will never be waited for.
+
+    What such code does to the state from then on is seen by nobody. It takes no lock to close: code that has the lock and
+    does not see ``closed`` has stored ``_before`` first, so that whoever closes and then finds none knows that it will.
+    """
+
+    def __init__(self, cell: StateCell, snapshot: Snapshot) -> None:
+        super().__init__()
+        self._cell = cell
+        self._snapshot = snapshot
+        self._before: Callable[[], Any] | None = None
+        self.closed = False
+
+    def acquire(self) -> None:
+        super().acquire()
+        self._enter()
+
+    async def acquire_async(self) -> None:
+        await super().acquire_async()
+        self._enter()
+
+    def release(self) -> None:
+        if self._depth == 1:
+            self._before = None
+        super().release()
+
+    def settled(self) -> Any:
+        """Return the state as it was before what holds the lock now."""
+        before = self._before
+        return self._cell.state if before is None or not self.closed else before()
+
+    def _enter(self) -> None:
+        if self._depth == 1:
+            self._before = self._snapshot(self._cell.state)
+        if self.closed:
+            self.release()
+            raise StateError("the run was cancelled and has left this node behind; what it does is of no use any more")
 
 
 class use_state(Generic[S]):  # noqa: N801 - reads as a function, like contextlib's own

@@ -24,6 +24,7 @@ from blobcp.errors import (
     text_of,
 )
 from blobcp.graph.answers import answered_before, expects_answers, graph_states, rebase, resumption_of
+from blobcp.graph.cancelling import Cancelling, answers_left
 from blobcp.graph.describe import describe
 from blobcp.graph.effects import ANYTHING, DeleteBlob, Effect, Expected, SetBlob
 from blobcp.graph.instance import GraphRun
@@ -84,6 +85,8 @@ class StoredRun:
             RunError: it failed.
             CheckpointError: it could not be loaded or stored.
         """
+        if self._options.cancel is not None:
+            self._options.cancel.claim()
         stored = yield from self._load()
         if stored is None:
             machine, session = yield from self._begin(value)
@@ -173,8 +176,10 @@ class StoredRun:
 
     def _session(self, root: GraphRun) -> tuple[Machine, Session]:
         machine = Machine(root, new_id, self._options.max_steps)
-        snapshot = self._checkpointer.snapshot if self._options.write_id is not None else None
-        return machine, Session(machine, self._types, snapshot, self._options.concurrency)
+        options, keep = self._options, self._checkpointer.snapshot
+        snapshot = keep if options.write_id is not None else None
+        cancelling = Cancelling(options.cancel, machine, keep) if options.cancel is not None else None
+        return machine, Session(machine, self._types, snapshot, options.concurrency, cancelling)
 
     def _finish(self, machine: Machine, value: Any) -> Steps:
         """Deal with the blob of a run that is over; one that neither loaded nor saved leaves the store alone."""
@@ -216,15 +221,17 @@ class StoredRun:
                 for at in signal.walk():
                     at.stored_under = at.stored_under or write_id
             untaken = [entry for entry in machine.root.frame.resumption or () if not entry.pending]
-            keep_points(checkpoint, signal, [*session.answered, *untaken])
+            stopped = answers_left(machine) if machine.cancelled else ()
+            keep_points(checkpoint, signal, [*session.answered, *stopped, *untaken])
             header = self._header(machine, write_id, "interrupted", points)
             completed = machine.root.all_completed()
             yield from save_stop(self._checkpointer, checkpoint, header, points, info, completed, self._expected)
         elif self._host is not None:
             self._host.raised.append(signal)
         where = f"; checkpoint {write_id!r}" if write_id is not None else "; not stored, since it has no checkpoint id"
+        why = "cancelled: " if machine.cancelled else ""
         raise Interrupted(
-            f"{stopped_at(info)}, at {', '.join(str(point.address) for point in points)}{where}",
+            f"{why}{stopped_at(info)}, at {', '.join(str(point.address) for point in points)}{where}",
             interrupts=points,
             info=info,
             checkpoint_id=write_id,

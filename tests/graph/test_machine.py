@@ -238,6 +238,70 @@ def test_going_on_from_any_moment(make: Any, mode: dict[str, Any], pick: int) ->
         assert again.entered == whole.entered + repeated, f"cut after {moment} tasks"
 
 
+@pytest.mark.parametrize(("make", "mode"), GRAPHS, ids=lambda value: getattr(value, "__name__", str(value)))
+@pytest.mark.parametrize("pick", [0, -1], ids=["first", "last"])
+@pytest.mark.parametrize("at_once", [False, True], ids=["cancel", "abandon"])
+def test_cancelled_at_any_moment(make: Any, mode: dict[str, Any], pick: int, at_once: bool) -> None:
+    """B111, B112: cancelled after any finished task, a run goes on to the same result; only what was given up is repeated."""
+    app = make(**mode)
+    whole = ByHand(app).begin("")
+    expected = whole.result(lambda _: pick)
+    moments = sum(1 for _ in ByHand(app).begin("").steps(lambda _: pick))
+
+    for moment in range(moments - 1):
+        run = ByHand(app).begin("")
+        steps = run.steps(lambda _: pick)
+        for _ in range(moment + 1):
+            next(steps)
+        given_up: Counter[str] = Counter()
+        if at_once:
+            given_up.update("/".join(task.path) for task in run.under_way)
+            run.machine.abandon()
+        else:
+            run.machine.cancel()
+            for _ in steps:
+                pass
+        if isinstance(run.machine.outcome, Finished):
+            assert run.machine.outcome.value == expected
+            continue
+        assert isinstance(run.machine.outcome, Paused)
+        assert run.machine.outcome.signal.is_root_cause
+        assert run.machine.take() == []
+        again = ByHand(app, Counter(run.entered)).restore(run.machine.checkpoint())
+
+        assert again.result(lambda _: pick) == expected, f"cancelled after {moment} tasks"
+        assert again.entered == whole.entered + given_up, f"cancelled after {moment} tasks"
+
+
+@pytest.mark.parametrize(("make", "mode"), GRAPHS, ids=lambda value: getattr(value, "__name__", str(value)))
+def test_cancelled_before_anything_was_taken(make: Any, mode: dict[str, Any]) -> None:
+    """A run that is cancelled before its tasks are taken, or started, hands none of them out, and goes on with them later."""
+    app = make(**mode)
+    for take in (False, True):
+        run = ByHand(app).begin("")
+        if take:
+            run.machine.take()
+        run.machine.cancel()
+        assert isinstance(run.machine.outcome, Paused)
+        assert run.machine.take() == []
+        assert run.machine.checkpoint().rerun_nodes == []
+
+        assert ByHand(app).restore(run.machine.checkpoint()).result() == ByHand(app).begin("").result()
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_cancelled_between_two_steps(mode: dict[str, Any]) -> None:
+    """B111: cancelled when the next tasks are known and not started, a run stops after the nodes that ended before them."""
+    run = ByHand(diamond(**mode)).begin("x")
+    run.take()
+    run.end(run.under_way[0])
+
+    run.machine.cancel()
+
+    stored = run.machine.checkpoint()
+    assert (stored.after_nodes, stored.rerun_nodes, list(stored.inputs)) == (["a"], [], ["b", "c"])
+
+
 @st.composite
 def dags(draw: st.DrawFn) -> tuple[Graph, list[int]]:
     """Draw a dag with branches and edges of all kinds, and an order in which tasks end."""

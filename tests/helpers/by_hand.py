@@ -73,6 +73,7 @@ class ByHand:
                 else:
                     self.entered["/".join(task.path)] += 1
                     self.log.append("/".join(task.path))
+                    task.started = True
                     self.under_way.append(task)
 
     def end(self, task: Task) -> None:

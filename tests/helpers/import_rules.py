@@ -18,7 +18,7 @@ LAYERS: list[set[str]] = [
     {"errors"},
     {"store", "wrapping", "checkpoint", "points", "resumption", "typed_none"},
     {"codec", "stream"},
-    {"checkpointer", "interrupt", "scope"},
+    {"cancel", "checkpointer", "interrupt", "scope"},
     {"graph"},
     {"tools"},
     {""},  # blobcp itself: it re-exports the layers below

@@ -1,0 +1,89 @@
+"""A worker that runs a graph of slow nodes and is told to end by a signal; this file is that program."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from blobcp import END, START, App, CancelToken, Graph, Interrupted, cancel_on_signal
+from blobcp.stores import FileStore
+
+__all__ = ["build", "stop_lists"]
+
+
+def build(folder: Path, kind: str) -> App:
+    """Return the app 1 to 2 to 3 with the folder's store; node 2 waits until the file ``go`` is there.
+
+    Args:
+        folder: where the store is, and the file ``log``, which has a line for each node that was entered.
+        kind: ``sync``, or ``async`` for async nodes.
+    """
+
+    def note(key: str) -> None:
+        with (folder / "log").open("a") as log:
+            log.write(f"{key}\n")
+
+    def node(key: str) -> Any:
+        def run(text: str) -> str:
+            note(key)
+            while key == "2" and not (folder / "go").exists():
+                time.sleep(0.01)
+            return text + key
+
+        async def run_async(text: str) -> str:
+            note(key)
+            while key == "2" and not (folder / "go").exists():
+                await asyncio.sleep(0.01)
+            return text + key
+
+        return run_async if kind == "async" else run
+
+    graph = Graph(str, str)
+    before = START
+    for key in ("1", "2", "3"):
+        graph.add_node(key, node(key))
+        graph.add_edge(before, key)
+        before = key
+    graph.add_edge(before, END)
+    return graph.compile(store=FileStore(folder / "store"))
+
+
+def stop_lists(stop: Interrupted) -> tuple[list[str], list[str]]:
+    """Return the nodes that the run stopped after, and those that run again."""
+    assert stop.info is not None
+    return stop.info.after_nodes, stop.info.rerun_nodes
+
+
+def tell_of(token: CancelToken, folder: Path) -> None:
+    """Make the file ``told`` once the signal has arrived."""
+    while not token.cancelled:
+        time.sleep(0.005)
+    (folder / "told").touch()
+
+
+def main(folder: str, kind: str, seconds: str) -> None:
+    """Run until done or told to end, and say how it ended; a time-out of ``none`` waits for the nodes."""
+    timeout = None if seconds == "none" else timedelta(seconds=float(seconds))
+    app, token = build(Path(folder), kind), CancelToken()
+    before = signal.getsignal(signal.SIGTERM)
+    threading.Thread(target=tell_of, args=(token, Path(folder)), daemon=True).start()
+    try:
+        with cancel_on_signal(token, signal.SIGTERM, signal.SIGUSR1, timeout=timeout):
+            if kind == "sync":
+                result = app.invoke("in", checkpoint_id="job", cancel=token)
+            else:
+                result = asyncio.run(app.ainvoke("in", checkpoint_id="job", cancel=token))
+        print("result", result)
+    except Interrupted as stop:
+        print("stopped", *stop_lists(stop))
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
