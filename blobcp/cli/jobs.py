@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from blobcp.by_name import found
 from blobcp.codec import Envelope, Serializer
 from blobcp.errors import OptionError
 from blobcp.migrations import HeaderFilter, JobReport, MigrationJob, Migrations, copy_store
@@ -18,7 +19,6 @@ from blobcp.migrations import restore as restore_originals
 from blobcp.store import CheckPointStore
 
 from .keys import SealedAsFound, read_keys
-from .loading import found
 from .opening import opened
 from .options import AsJson, DryRun, Graphs, KeyFile, Newer, Older, OnlyPrefix, Statuses, Url
 from .output import put, put_json

@@ -133,7 +133,7 @@ def test_command_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("my_stores", "'my_stores' names no function; say MODULE:NAME"),
+        ("my_stores", "'my_stores' names nothing; say MODULE:NAME"),
         ("my_stors:Folding", "can't import 'my_stors': ModuleNotFoundError"),
         ("bad_module:make", "can't import 'bad_module': SyntaxError"),
         ("exiting:make", "can't import 'exiting': SystemExit: 0"),
