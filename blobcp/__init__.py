@@ -58,6 +58,7 @@ from blobcp.errors import (
     StreamFailedError,
     StreamLoopError,
     StreamTimeoutError,
+    ToolError,
     UnknownInterruptError,
     UnknownTypeError,
     UnregisteredTypeError,
@@ -96,6 +97,7 @@ from blobcp.stream import (
     register_merge,
     stream_pipe,
 )
+from blobcp.tools import Tool, ToolCall, ToolsNode
 from blobcp.typed_none import is_typed_none, register_typed_none
 
 __all__ = [
@@ -164,6 +166,10 @@ __all__ = [
     "StreamLoopError",
     "StreamReader",
     "StreamTimeoutError",
+    "Tool",
+    "ToolCall",
+    "ToolError",
+    "ToolsNode",
     "UnknownInterruptError",
     "UnknownTypeError",
     "UnregisteredTypeError",

@@ -42,6 +42,7 @@ id, node path, value path) and what to do. Nothing of a lower layer (``KeyError`
     ├── StoreError                 a store failed; the store's own exception is the cause
     │   ├── StoreUrlError              a URL names no store that is here (also a ValueError)
     │   └── MissingExtraError          a store needs a library that is not installed (also an ImportError)
+    ├── ToolError                  a tool call can't be carried out or has failed; carries the tool and the call's id
     └── Interrupted                the run stopped on purpose and waits (see :mod:`blobcp.interrupt`)
 """
 
@@ -92,6 +93,7 @@ __all__ = [
     "StreamFailedError",
     "StreamLoopError",
     "StreamTimeoutError",
+    "ToolError",
     "UnknownInterruptError",
     "UnknownTypeError",
     "UnregisteredTypeError",
@@ -411,6 +413,22 @@ class StoreUrlError(StoreError, ValueError):
 
 class MissingExtraError(StoreError, ImportError):
     """A library that is needed here is not installed; the message says which extra of blobcp brings it."""
+
+
+class ToolError(BlobcpError):
+    """A call that a model asked for names no tool, has arguments that don't fit, or failed.
+
+    It is the cause of the `NodeError` that the run fails with; what the tool raised is its own cause.
+
+    Attributes:
+        tool: the name of the tool.
+        call_id: the id that the model gave the call.
+    """
+
+    def __init__(self, message: str, *, tool: str, call_id: str) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.call_id = call_id
 
 
 class Interrupted(BlobcpError):

@@ -99,9 +99,7 @@ def composite_interrupt(info: Any, state: Any, signals: Sequence[BaseException])
         if all(child.id != known.id for known in children):
             children.append(child)
     signal = scope.pass_on(info, state, children)
-    below = {at.id for at in signal.walk()}
-    scope.raised[:] = [at for at in scope.raised if at.id not in below]
-    scope.raised.append(signal)
+    scope.gather(signal)
     return InterruptSignal(signal)
 
 

@@ -185,6 +185,18 @@ class Scope:
             created_at=entry.record.created_at if entry else None,
         )
 
+    def gather(self, signal: Signal) -> None:
+        """Take a signal for raised, in place of those that it has below it.
+
+        Another thread of the node may ask at this very moment: what it appends stays, as nothing is copied here.
+        """
+        below = {at.id for at in signal.walk()}
+        with _matching:
+            for index in reversed(range(len(self.raised))):
+                if self.raised[index].id in below:
+                    del self.raised[index]
+            self.raised.append(signal)
+
     def primary(self) -> Entry | None:
         """Return the stored point that this place is told of.
 
@@ -250,7 +262,7 @@ class Scope:
 
 
 _matching = threading.Lock()
-"""Held while a question is matched: threads of one node may ask the same thing at once."""
+"""Held while a question is matched, or several are gathered: threads of one node may ask at once."""
 
 CURRENT: ContextVar[Scope | None] = ContextVar("blobcp_scope", default=None)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from blobcp.codec import read_header
-from blobcp.errors import CheckpointConflictError, CheckpointError, OptionError
+from blobcp.errors import CheckpointConflictError, CheckpointError, CheckpointMismatchError, OptionError
 from blobcp.store import CheckPointStore
 
 from .access import Access, checked_ids, listed
@@ -87,6 +87,7 @@ class RestoreTask:
         found = self.access.read(id)
         if found.blob == original:
             return Outcome(id=id, became="unchanged", read=len(original))
+        _check_is_of(id, original)
         if not self.force:
             _check_not_moved_on(id, original, found.blob)
         outcome = Outcome(id=id, became="changed", read=len(original), written=0 if self.dry_run else len(original))
@@ -171,6 +172,17 @@ def restore_all(
 
 def _is_none(id: str) -> bool:
     return False
+
+
+def _check_is_of(id: str, original: bytes) -> None:
+    """Refuse, however much it is forced, what only looks like an original: a run whose id happens to end with the suffix."""
+    sealed_for = read_header(original, checkpoint_id=id).checkpoint_id
+    if sealed_for != id:
+        raise CheckpointMismatchError(
+            f"what the backup has for {id!r} is no original of it but a checkpoint of {sealed_for!r}, and was not put in its "
+            "place; restore with ids=, or another prefix",
+            checkpoint_id=id,
+        )
 
 
 def _check_not_moved_on(id: str, original: bytes, blob: bytes | None) -> None:

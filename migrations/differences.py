@@ -10,6 +10,7 @@ import msgspec
 from blobcp.codec import Envelope, RawValue, Serializer
 
 from .blobs import checkpointer_of, open_blob
+from .texts import printable
 
 __all__ = ["Change", "Sample", "differences", "sample_of"]
 
@@ -39,10 +40,10 @@ class Change(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.before is None:
-            return f"+ {self.path} = {self.after}"
+            return printable(f"+ {self.path} = {self.after}")
         if self.after is None:
-            return f"- {self.path} = {self.before}"
-        return f"~ {self.path}: {self.before} -> {self.after}"
+            return printable(f"- {self.path} = {self.before}")
+        return printable(f"~ {self.path}: {self.before} -> {self.after}")
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         more = [f"  and {self.more} more"] if self.more else []
-        return "\n".join([self.id, *(f"  {change}" for change in self.changes), *more])
+        return "\n".join([printable(self.id), *(f"  {change}" for change in self.changes), *more])
 
 
 def differences(
@@ -171,5 +172,8 @@ def _same(before: Any, after: Any) -> bool:
 def _shown(value: Any) -> str | None:
     if value is _ABSENT:
         return None
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an int with more digits than Python writes, in it or itself
+        text = hex(value) if type(value) is int else object.__repr__(value)
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

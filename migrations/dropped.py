@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .texts import printable
+
 __all__ = ["Dropped", "where"]
 
 
@@ -28,7 +30,7 @@ class Dropped:
     def __str__(self) -> str:
         times = "" if self.count == 1 else f", {self.count} times"
         detail = f", {self.detail}" if self.detail else ""
-        return f"{self.what} {self.name} of {where(self.path)}{detail}{times}"
+        return printable(f"{self.what} {self.name} of {where(self.path)}{detail}{times}")
 
 
 def where(path: tuple[str, ...]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Literal
@@ -113,6 +113,7 @@ class MigrationJob:
         self._where = where
         self._prefix = prefix
         self._ids = checked_ids(store, ids, prefix)
+        self._ids_are_read = False
         self._backup = None if backup is None else Backup.of(store, backup)
         self._dry_run = dry_run
         self._stop = Stop()
@@ -136,10 +137,12 @@ class MigrationJob:
         What is wrong with a blob is in the report and raises nothing.
 
         Raises:
-            OptionError: the job can't be sent to the executor, an id is no text, or the journal is that of another job.
+            OptionError: the job can't be sent to the executor, an id is no text, the journal is that of another job, or the
+                ids were an iterator, which an earlier run has read.
             StoreError: the journal failed, or the listing.
             MigrationError: the executor failed.
         """
+        given = self._ids_once_more()
         task = MigrateTask(
             access=self._access,
             way=self._way,
@@ -150,12 +153,12 @@ class MigrationJob:
         job = {
             "kind": "migrate",
             "migrate": self._way.describe(),
-            "ids": "listed" if self._ids is None else "given",
+            "ids": "listed" if given is None else "given",
             "prefix": self._prefix,
             "where": name_of(self._where),
         }
         store, report = self._access.store, JobReport(kind="migrate", dry_run=self._dry_run)
-        ids = listed(store, self._prefix) if self._ids is None else self._ids
+        ids = listed(store, self._prefix) if given is None else given
         try:
             return run_job(ids, task, self._options, report, self._stop, job, self._is_other)
         finally:
@@ -172,7 +175,7 @@ class MigrationJob:
             force: also over runs that have moved on since.
 
         Raises:
-            OptionError: the job keeps no backup, or nobody can list the ids.
+            OptionError: the job keeps no backup, nobody can list the ids, or they were an iterator, which the run has read.
             StoreError: the listing failed.
             MigrationError: the executor failed.
         """
@@ -180,8 +183,18 @@ class MigrationJob:
             raise OptionError("the job keeps no originals that could be put back; give it backup=")
         options = replace(self._options, journal=None, samples=0)
         return restore_all(
-            self._access, self._backup, self._ids, self._prefix, options, force=force, dry_run=self._dry_run
+            self._access, self._backup, self._ids_once_more(), self._prefix, options, force=force, dry_run=self._dry_run
         )
+
+    def _ids_once_more(self) -> Iterable[str] | None:
+        """Return the ids that were given. What can be read only once would be no ids the second time, without a word."""
+        if self._ids_are_read and isinstance(self._ids, Iterator):
+            raise OptionError(
+                "the ids were an iterator, which this job has read to its end or part of the way; give a list, or make "
+                "another job with new ids (or call restore() of blobcp.migrations, which finds the originals itself)"
+            )
+        self._ids_are_read = True
+        return self._ids
 
     def _is_other(self, id: str) -> bool:
         """Tell whether an id is that of a backup, or of the job's journal."""

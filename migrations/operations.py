@@ -62,7 +62,12 @@ def rename_field(type: TypeName, old: str, new: str) -> Operation:
         type: the class, or the name that it has in blobs. A name may be of a class that is gone.
         old: the field's name in blobs of the older version.
         new: its name from now on. A value that has both can't be migrated.
+
+    Raises:
+        OptionError: a name is none, or both are the same.
     """
+    if old == new:
+        raise OptionError(f"rename_field({type!r}, {old!r}, {new!r}) renames nothing; give two different names")
     return _RenameField(_type_name(type), _text("old", old), _text("new", new))
 
 

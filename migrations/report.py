@@ -8,6 +8,7 @@ from typing import Final
 from .differences import Sample
 from .dropped import Dropped
 from .outcome import Outcome
+from .texts import printable
 
 __all__ = ["MAX_LISTED", "Failure", "JobReport"]
 
@@ -43,7 +44,7 @@ class Failure:
     error: str
 
     def __str__(self) -> str:
-        return f"{self.id}: {self.reason}"
+        return printable(f"{self.id}: {self.reason}")
 
 
 @dataclass(kw_only=True)

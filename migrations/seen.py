@@ -40,7 +40,10 @@ class Seen:
         """Tell whether a blob was dealt with; give the intent where it may have been written and nobody knows."""
         if self._empty:
             return False
-        row: tuple[bytes] | None = self._db.execute("SELECT intent FROM seen WHERE id = ?", (id,)).fetchone()
+        try:
+            row: tuple[bytes] | None = self._db.execute("SELECT intent FROM seen WHERE id = ?", (id,)).fetchone()
+        except UnicodeEncodeError:  # no id, so nobody was done with it; the store will say so
+            return False
         if row is None:
             return False
         return True if row[0] == _DONE else _decoder.decode(row[0])

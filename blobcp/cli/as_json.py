@@ -19,6 +19,8 @@ from .raw import pairs_of, take
 __all__ = ["as_json"]
 
 _TYPE = "$type"
+_TOO_MANY_DIGITS = 10**4300
+"""From here on Python, by its default, neither writes an int in decimals nor reads one."""
 
 
 def as_json(value: Any) -> Any:
@@ -27,8 +29,10 @@ def as_json(value: Any) -> Any:
     Raises:
         RecursionError: it is nested more deeply than the stack has room for.
     """
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, str):
         return value
+    if type(value) is int:
+        return value if abs(value) < _TOO_MANY_DIGITS else {_TYPE: "int", "value": hex(value)}
     if type(value) is float:
         return value if math.isfinite(value) else {_TYPE: "float", "value": repr(value)}
     if isinstance(value, list):

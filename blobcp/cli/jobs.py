@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
+from blobcp.by_name import found
 from blobcp.codec import Envelope, Serializer
 from blobcp.errors import OptionError
 from blobcp.migrations import HeaderFilter, JobReport, MigrationJob, Migrations, copy_store
@@ -17,7 +19,6 @@ from blobcp.migrations import restore as restore_originals
 from blobcp.store import CheckPointStore
 
 from .keys import SealedAsFound, read_keys
-from .loading import found
 from .opening import opened
 from .options import AsJson, DryRun, Graphs, KeyFile, Newer, Older, OnlyPrefix, Statuses, Url
 from .output import put, put_json
@@ -142,7 +143,7 @@ def migrate(
             samples=samples,
             workers=workers,
             journal=journal,
-            backup=_backup(stack, backup, backup_store, make=True),
+            backup=_backup(stack, url, backup, backup_store, make=True),
             on_error=on_error.value,
             rate=rate,
             progress="auto",
@@ -168,7 +169,7 @@ def restore(
     """
     with ExitStack() as stack:
         store = stack.enter_context(opened(url))
-        kept = _backup(stack, backup, backup_store)
+        kept = _backup(stack, url, backup, backup_store)
         if kept is None:
             raise OptionError("say where the originals are: --backup SUFFIX or --backup-store URL")
         report = restore_originals(
@@ -192,10 +193,12 @@ def _filter(status: Statuses, graph: Graphs, older: Older, newer: Newer) -> Head
 
 
 def _backup(
-    stack: ExitStack, suffix: str | None, url: str | None, *, make: bool = False
+    stack: ExitStack, of: str, suffix: str | None, url: str | None, *, make: bool = False
 ) -> str | CheckPointStore | None:
     if suffix is not None and url is not None:
         raise OptionError("originals are kept in one place; give --backup or --backup-store")
+    if url == of:
+        raise OptionError("--backup-store is the store itself; name another one, or give --backup SUFFIX")
     return suffix if url is None else stack.enter_context(opened(url, make=make))
 
 
@@ -219,7 +222,8 @@ def _envelope(name: str | None, key_file: Path | None) -> Envelope:
 
 def _end(report: JobReport, *, as_json: bool) -> None:
     if as_json:
-        put_json({name: value for name, value in asdict(report).items() if not name.startswith("_")}, indent=2)
+        shown = (field.name for field in fields(report) if not field.name.startswith("_"))
+        put_json({name: msgspec.to_builtins(getattr(report, name)) for name in shown}, indent=2)
     else:
         put("\n".join([str(report), *map(str, report.samples)]))
     if report.stopped == "interrupted":

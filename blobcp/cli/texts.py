@@ -6,6 +6,8 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 
+from blobcp.migrations.texts import printable
+
 __all__ = ["ago", "duration", "printable", "shown_id", "shown_size", "shown_time"]
 
 _UNITS = {"w": timedelta(weeks=1), "d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
@@ -80,14 +82,3 @@ def shown_id(checkpoint_id: str) -> str:
     if checkpoint_id.isprintable() and not set(checkpoint_id) & set(" \"'\\"):
         return checkpoint_id
     return printable(json.dumps(checkpoint_id, ensure_ascii=False))
-
-
-def printable(text: str) -> str:
-    r"""Return a text on one line, with escapes for what a terminal would not print but obey.
-
-    >>> print(printable("red: \x1b[31m"))
-    red: \u001b[31m
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

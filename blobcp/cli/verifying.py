@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from blobcp.by_name import found
 from blobcp.codec import Envelope
 from blobcp.errors import BlobcpError, CheckpointCorruptError, CheckpointKeyError, OptionError
 from blobcp.store import CheckPointStore
@@ -17,7 +18,6 @@ from blobcp.testing import check_store
 
 from .content import content_of
 from .keys import Keys, read_keys
-from .loading import found
 from .opening import lister, opened
 from .options import AsJson, KeyFile, Prefix, Url, Workers
 from .output import flush, put, put_json, say

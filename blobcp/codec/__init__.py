@@ -12,14 +12,8 @@ from blobcp.codec.keys import KeyRing
 from blobcp.codec.meeting import can_meet
 from blobcp.codec.pickled import PickleSerializer
 from blobcp.codec.raw import RawTable, RawValue
-from blobcp.codec.registry import (
-    Registry,
-    default_registry,
-    register,
-    register_annotations,
-    register_codec,
-    serializable,
-)
+from blobcp.codec.registering import register, register_annotations, register_codec, serializable
+from blobcp.codec.registry import Registry, default_registry
 from blobcp.codec.serializer import MsgpackSerializer, Serializer
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Stable names for classes: what is written into a blob in place of a class, and the way back.
 
 A name may only lead to a class that the running program registered beforehand; nothing here imports by name. A
-registry is an object: :data:`default_registry` serves the module functions, others can be made and passed.
+registry is an object: :data:`default_registry` serves where none is given, others can be made and passed.
 
 **Names.** A class has one name; it may have aliases, under which older blobs still load. One name for two classes, or
 one class under two names, is a :class:`~blobcp.errors.RegistrationError`. Two exceptions keep daily work going:
@@ -10,35 +10,24 @@ one class under two names, is a :class:`~blobcp.errors.RegistrationError`. Two e
   notebook cell, a module reload, a class inside a function, a file that is imported and also run as ``__main__``). The
   newest is used for loading; values of the older ones are still written, under the same name. Generic pydantic models
   with different arguments are not one class, nor are classes without a module that declare different fields.
-* A name that was given by :func:`register_annotations` yields to one that the user gives later, and stays as an alias.
+* A name that was given because an annotation mentions the class yields to one that the user gives later, and stays as an alias.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from blobcp.checkpoint import Address, AddressSegment, Checkpoint, DagChannelState, InterruptState, PregelChannelState
 from blobcp.codec.conforms import conforms
-from blobcp.codec.hints import classes_in, same_definition
-from blobcp.codec.kinds import is_automatic, kind_of, qualified_name, told_apart
+from blobcp.codec.hints import same_definition
+from blobcp.codec.kinds import kind_of, qualified_name, told_apart
 from blobcp.errors import RegistrationError
 
-__all__ = [
-    "Entry",
-    "Registry",
-    "default_registry",
-    "register",
-    "register_annotations",
-    "register_codec",
-    "serializable",
-]
-
-T = TypeVar("T")
-C = TypeVar("C", bound=type[Any])
+__all__ = ["Entry", "Registry", "default_registry"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,99 +191,6 @@ def _registry_with(added: dict[str, Entry]) -> Registry:
 
 default_registry = Registry()
 """The registry that is used where none is given."""
-
-
-def register(
-    cls: type[Any], *, name: str | None = None, aliases: Iterable[str] = (), registry: Registry | None = None
-) -> None:
-    """Give a class a name, so that its values can be stored.
-
-    A dataclass, msgspec struct, pydantic model, attrs class, enum or named tuple is stored by its fields, an exception
-    by its arguments and attributes, any other Python class by its attributes. Restoring runs no ``__init__``.
-
-    Args:
-        cls: the class.
-        name: its name in blobs; by default ``module.qualname``.
-        aliases: names that it had before; blobs with them still load.
-        registry: where; by default :data:`default_registry`.
-
-    Raises:
-        RegistrationError: a name is taken by another class, the class has another name, or it can't be stored.
-    """
-    (registry or default_registry).add(cls, name=name, aliases=aliases)
-
-
-def serializable(
-    name: str | None = None, *, aliases: Iterable[str] = (), registry: Registry | None = None
-) -> Callable[[C], C]:
-    """Make a decorator that registers a class; put it above ``@dataclass``.
-
-    Args:
-        name: its name in blobs; by default ``module.qualname``.
-        aliases: names that it had before.
-        registry: where; by default :data:`default_registry`.
-
-    Raises:
-        RegistrationError: as for :func:`register`, or the decorator was used without parentheses.
-
-    >>> from dataclasses import dataclass
-    >>> @serializable("doc.Point")
-    ... @dataclass
-    ... class Point:
-    ...     x: int
-    """
-    if name is not None and not isinstance(name, str):
-        raise RegistrationError(f'write @serializable("a.stable.name") above the class; {name!r} is not a name')
-
-    def decorate(cls: C) -> C:
-        register(cls, name=name, aliases=aliases, registry=registry)
-        return cls
-
-    return decorate
-
-
-def register_codec(
-    cls: type[T],
-    encode: Callable[[T], Any],
-    decode: Callable[[Any], T],
-    *,
-    name: str | None = None,
-    aliases: Iterable[str] = (),
-    registry: Registry | None = None,
-) -> None:
-    """Say how values of a class are stored, for classes that are not yours or that need their own way.
-
-    Args:
-        cls: the class; its subclasses need their own codec.
-        encode: turn a value into one that can be stored, such as a dict, list or str.
-        decode: turn that into a value again.
-        name: its name in blobs; by default ``module.qualname``.
-        aliases: names that it had before.
-        registry: where; by default :data:`default_registry`.
-
-    Raises:
-        RegistrationError: a name is taken by another class, or the class has another name.
-    """
-    (registry or default_registry).add(cls, name=name, aliases=aliases, encode=encode, decode=decode)
-
-
-def register_annotations(annotation: Any, registry: Registry | None = None) -> None:
-    """Register every class that a type annotation mentions and that :func:`register` takes.
-
-    Plain classes of the standard library, and such that derive from one, are left out: they may live in one process. It
-    looks into fields, base classes, generics, unions and ``Annotated``; what can't be resolved is left out.
-
-    Args:
-        annotation: a class or any other type annotation.
-        registry: where; by default :data:`default_registry`.
-
-    Raises:
-        RegistrationError: the name of a class it found is taken by another class.
-    """
-    target = registry or default_registry
-    for cls in classes_in(annotation):
-        if is_automatic(cls):
-            target.add(cls, automatic=True)
 
 
 def _checked_names(names: Iterable[str]) -> list[str]:

@@ -11,10 +11,10 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing, closing
-from contextvars import Context
 from typing import Any
 
 from blobcp.errors import EmptyStreamError, ValueMismatchError
+from blobcp.graph.effects import Visit
 from blobcp.graph.flow import Refusal, Streams
 from blobcp.graph.parts import StreamTask
 from blobcp.graph.pool import cancelled_inside, refuse_coroutine
@@ -25,7 +25,7 @@ from blobcp.stream.feed import Feed, Wake
 from blobcp.stream.reader import StreamReader
 from blobcp.stream.signs import END, End, NotYet
 
-__all__ = ["aread", "body", "call_with_chunks", "gives_chunks", "read", "value_of"]
+__all__ = ["acall_with_chunks", "aread", "body", "call_with_chunks", "gives_chunks", "read", "value_of"]
 
 
 def gives_chunks(task: StreamTask) -> bool:
@@ -61,25 +61,28 @@ def value_of(task: StreamTask, chunks: list[Any]) -> Any:
 
 
 def call_with_chunks(task: StreamTask) -> Callable[[StreamReader[Any]], Any]:
-    """Return what a driver calls for a node that gives one value; it takes the reader."""
-    function = task.node.chunked
-    assert function is not None, "nested graphs are entered, not called"
-    if task.node.chunked_is_async:
-        return _acall(task, function)
+    """Return what a thread calls for a node that gives one value; it takes the reader."""
+    node = task.node
 
     def call(reader: StreamReader[Any]) -> Any:
+        assert node.chunked is not None, "nested graphs are entered, not called"
         with reader:
-            return function(reader if task.node.shape == "collect" else _checked(task, list(reader)))
+            return node.chunked(reader if node.shape == "collect" else _checked(task, list(reader)))
 
     return call
 
 
-def _acall(task: StreamTask, function: Callable[[Any], Any]) -> Callable[[StreamReader[Any]], Coroutine[Any, Any, Any]]:
+def acall_with_chunks(task: StreamTask) -> Callable[[StreamReader[Any]], Coroutine[Any, Any, Any]] | None:
+    """Return what a loop awaits for such a node; ``None`` where a thread is to call it."""
+    node, awaited = task.node, task.node.achunked
+    if awaited is None:
+        return None
+
     async def call(reader: StreamReader[Any]) -> Any:
         async with reader:
-            if task.node.shape == "collect":
-                return await function(reader)
-            return await function(_checked(task, [chunk async for chunk in reader]))
+            if node.shape == "collect":
+                return await awaited(reader)
+            return await awaited(_checked(task, [chunk async for chunk in reader]))
 
     return call
 
@@ -92,13 +95,21 @@ def _checked(task: StreamTask, chunks: list[Any]) -> Any:
 
 
 def body(
-    streams: Streams, task: StreamTask, scope: Scope, context: Context, reader: StreamReader[Any]
+    streams: Streams, task: StreamTask, visit: Visit, reader: StreamReader[Any], *, on_loop: bool
 ) -> StreamReader[Any]:
-    """Return the stream of a node that gives chunks; nothing of it runs before it is read."""
+    """Return the stream of a node that gives chunks; nothing of it runs before it is read.
+
+    Args:
+        streams: the run's readers.
+        task: the node's task.
+        visit: where its code runs.
+        reader: what it is given.
+        on_loop: whether it may be read on an event loop.
+    """
     task.over = False
-    make = _async_chunks if task.node.chunked_is_async else _chunks
-    chunks: StreamReader[Any] = StreamReader(make(streams, task, scope, reader), context=context)
-    return streams.own(StreamReader._of(_BodyFeed(chunks.hand_over("a node's"), reader, task, scope)))
+    make = _async_chunks if on_loop and task.node.achunked is not None else _chunks
+    chunks: StreamReader[Any] = StreamReader(make(streams, task, visit.scope, reader), context=visit.context)
+    return streams.own(StreamReader._of(_BodyFeed(chunks.hand_over("a node's"), reader, task, visit.scope)))
 
 
 def _chunks(streams: Streams, task: StreamTask, scope: Scope, reader: StreamReader[Any]) -> Iterator[Any]:
@@ -126,10 +137,10 @@ async def _async_chunks(
     streams: Streams, task: StreamTask, scope: Scope, reader: StreamReader[Any]
 ) -> AsyncIterator[Any]:
     node = task.node
-    assert node.chunked is not None, "nested graphs are entered, not called"
+    assert node.achunked is not None, "that is why it is read like this"
     try:
         scope.enter(running_task())
-        result = node.chunked(reader if node.shape == "transform" else _checked(task, await aread(reader)))
+        result = node.achunked(reader if node.shape == "transform" else _checked(task, await aread(reader)))
         if inspect.isawaitable(result):
             result = await result
         async with aclosing(result if inspect.isasyncgen(result) else _read_on(result)) as chunks:

@@ -7,11 +7,11 @@ a run has nothing to decide.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from blobcp.graph.node import Node, Signature, chunk_of, gives_chunks, reads_chunks, signature_of
+from blobcp.graph.node import Node, NodeBody, Signature, chunk_of, gives_chunks, reads_chunks, signature_of
 from blobcp.graph.node import is_async as is_coroutine
 from blobcp.graph.plan import GraphPlan
 from blobcp.stream.concat import concat
@@ -27,9 +27,11 @@ _GIVES_CHUNKS = ("stream", "transform")
 class _Calls(TypedDict, total=False):
     call: Callable[[Any], Any]
     is_async: bool
+    acall: Callable[[Any], Awaitable[Any]] | None
     shape: Shape
     chunked: Callable[[Any], Any]
     chunked_is_async: bool
+    achunked: Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +40,21 @@ class NodeCalls:
 
     Attributes:
         call: value -> value, for value runs.
-        is_async: whether that is async.
+        acall: what the asyncio driver awaits instead; ``None`` where it calls ``call`` in a thread.
         shape: the shape that a stream run calls the node in.
         chunked: the function of that shape.
+        achunked: what the asyncio driver takes instead; ``None`` where it takes that one too.
         signature: the types of the values that it takes and gives.
+        stored: the types of others that it may put into a checkpoint.
     """
 
     call: Callable[[Any], Any]
-    is_async: bool
+    acall: Callable[[Any], Awaitable[Any]] | None
     shape: Shape
     chunked: Callable[[Any], Any]
+    achunked: Callable[[Any], Any] | None
     signature: Signature
+    stored: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, key: str, node: Callable[[Any], Any] | Node) -> NodeCalls:
@@ -57,6 +63,8 @@ class NodeCalls:
         Raises:
             GraphBuildError: it is no function of one value.
         """
+        if isinstance(node, NodeBody):
+            return cls(node, node.acall, "invoke", node, node.acall, signature_of(key, node), tuple(node.annotations()))
         if isinstance(node, Node):
             written = node.written
             for call in written.values():
@@ -66,12 +74,14 @@ class NodeCalls:
             written = {_shape_of(node): node}
         shapes = Shapes(**written)
         shape, chunked = shapes.source_of("invoke"), shapes.source_of("transform")
-        function = written[shape]
+        function, with_chunks = written[shape], written[chunked]
+        call = _value_call(function, shape)
         return cls(
-            _value_call(function, shape),
-            is_async(function),
+            call,
+            call if is_async(function) else None,
             chunked,
-            written[chunked],
+            with_chunks,
+            with_chunks if is_async(with_chunks) else None,
             _value_signature(key, function, shape),
         )
 
@@ -79,10 +89,12 @@ class NodeCalls:
         """Return the fields of a node's plan."""
         return {
             "call": self.call,
-            "is_async": self.is_async,
+            "is_async": self.call is self.acall,
+            "acall": self.acall,
             "shape": self.shape,
             "chunked": self.chunked,
-            "chunked_is_async": is_async(self.chunked),
+            "chunked_is_async": self.chunked is self.achunked,
+            "achunked": self.achunked,
         }
 
 

@@ -10,7 +10,7 @@ from blobcp.graph.run import Machine
 from blobcp.graph.state import StateCell
 from blobcp.resumption import Entry, Snapshot
 
-__all__ = ["Cancelling", "answers_left"]
+__all__ = ["Cancelling", "points_left"]
 
 
 class Cancelling:
@@ -56,12 +56,17 @@ class Cancelling:
         return not self.heed() and (task.leaving or not self._machine.cancelled)
 
 
-def answers_left(machine: Machine) -> Iterator[Entry]:
-    """Yield the points that were answered in nodes, or for nodes, which a cancel has stopped before they could end."""
+def points_left(machine: Machine) -> Iterator[Entry]:
+    """Yield the stored points of nodes that a cancel has stopped before they could end, or before they began.
+
+    Such a node finds them again as they were: what it had kept for itself, its answers, and its open questions.
+    """
     for run in machine.root.walk():
         for task in (*run.ready, *(task for task, _ in run.stopped.values())):
             if task.scope is not None and not task.scope.closed and (task.leaving or task.node.key not in run.children):
-                yield from task.scope.kept()
+                yield from (
+                    entry for entry in task.scope.resumption or () if not entry.record.of_graph and not entry.handed_on
+                )
     for entry in machine.root.frame.resumption or ():
         if entry.pending and entry.outlives_stop:
             yield entry

@@ -266,6 +266,8 @@ def _annotations(graph: Graph) -> Iterator[Any]:
     for spec in graph.nodes.values():
         yield spec.signature.takes
         yield spec.signature.gives
+        if spec.calls is not None:
+            yield from spec.calls.stored
 
 
 def _state_annotation(factory: Callable[[], Any]) -> Any:

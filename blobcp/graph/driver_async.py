@@ -230,8 +230,8 @@ class _Driver:
 
     def _start(self, visits: Sequence[Visit]) -> None:
         for visit in visits:
-            if visit.is_async:
-                task = self._loop.create_task(self._await_visit(visit), context=visit.context)
+            if visit.acall is not None:
+                task = self._loop.create_task(self._await_visit(visit, visit.acall), context=visit.context)
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             else:
@@ -239,12 +239,10 @@ class _Driver:
                 submit(self._pool, self._run_in_thread, visit)
                 self._threads += 1
 
-    async def _await_visit(self, visit: Visit) -> None:
-        call = visit.call
-        assert call is not None, "nested graphs are entered, not called"
+    async def _await_visit(self, visit: Visit, acall: Callable[[Any], Awaitable[Any]]) -> None:
         visit.scope.enter(asyncio.current_task())
         try:
-            visit.result = await call(visit.value)
+            visit.result = await acall(visit.value)
         except asyncio.CancelledError as error:
             # The driver cancels its tasks only when nobody waits for their visits any more.
             visit.error = cancelled_inside(error)

@@ -42,21 +42,21 @@ class Visit:
         task: the machine's task.
         scope: what the node sees of the run.
         context: the context that the node and its handlers run in.
-        call: the function.
-        is_async: whether it is to be awaited.
+        call: what is called in a thread.
+        acall: what is awaited on a loop instead; ``None`` where a thread is taken there too.
         value: what the function is called with.
         result: what it returned.
         error: what it raised instead.
     """
 
-    __slots__ = ("call", "context", "error", "is_async", "result", "scope", "task", "value")
+    __slots__ = ("acall", "call", "context", "error", "result", "scope", "task", "value")
 
     def __init__(self, task: Task, scope: Scope, context: Context) -> None:
         self.task = task
         self.scope = scope
         self.context = context
         self.call = task.node.call
-        self.is_async = task.node.is_async
+        self.acall = task.node.acall
         self.value: Any = None
         self.result: Any = None
         self.error: BaseException | None = None

@@ -96,9 +96,9 @@ class Graph:
         Args:
             key: its key, which is part of addresses and checkpoints; keep it stable.
             node: a function of one value, sync or async, plain or a generator, whose chunks are its result; one whose
-                parameter is annotated as a `StreamReader` takes chunks; a `Node` has several such shapes. Or a `Graph`,
-                which is nested and shares this graph's checkpoint, in this graph's mode; or an `App` without a store,
-                which is nested likewise, as it was compiled.
+                parameter is annotated as a `StreamReader` takes chunks; a `Node` has several such shapes. Or a
+                `ToolsNode`; or a `Graph`, which is nested and shares this graph's checkpoint, in this graph's mode; or an
+                `App` without a store, which is nested likewise, as it was compiled.
             pre: ``(value, state) -> value``, before the node, with the state locked. One whose first parameter is
                 annotated as a `StreamReader` takes and gives chunks.
             post: ``(value, state) -> value``, after the node, with the state locked; likewise.

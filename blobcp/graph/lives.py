@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
@@ -38,10 +38,16 @@ needs several frames of Python's stack."""
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """Run this where node functions run; the answer is what it returns."""
+    """Run this where node functions run; the answer is what it returns.
+
+    Attributes:
+        call: what is called in a thread.
+        acall: what is awaited on a loop instead; ``None`` where a thread is taken there too.
+        value: what it is called with.
+    """
 
     call: Callable[[Any], Any]
-    is_async: bool
+    acall: Callable[[Any], Awaitable[Any]] | None
     value: Any
 
 

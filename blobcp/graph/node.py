@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from blobcp.stream.reader import StreamReader
 
 __all__ = [
     "Node",
+    "NodeBody",
     "Signature",
-    "chunk_of",
     "check_call",
+    "chunk_of",
     "function_behind",
     "gives_chunks",
     "hints_of_call",
@@ -74,6 +76,22 @@ class Node:
     def __repr__(self) -> str:
         shapes = (f"{shape}={getattr(call, '__name__', call)}" for shape, call in self.written.items())
         return f"Node({', '.join(shapes)})"
+
+
+class NodeBody(ABC):
+    """A node that is more than a function: it has a plain and an awaited form, and each driver takes its own."""
+
+    @abstractmethod
+    def __call__(self, value: Any) -> Any:
+        """Run the node in this thread."""
+
+    @abstractmethod
+    async def acall(self, value: Any) -> Any:
+        """Run the node on the running event loop."""
+
+    def annotations(self) -> Iterable[Any]:
+        """Return the types whose values the node may put into a checkpoint."""
+        return ()
 
 
 def is_async(call: Callable[..., Any]) -> bool:
@@ -150,7 +168,7 @@ def type_name(annotation: Any) -> str:
 
 
 def function_behind(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that is called in the end: behind ``partial``, or an object's ``__call__``."""
+    """Return the function, method or class that a partial or a callable object calls in the end."""
     while isinstance(call, functools.partial):
         call = call.func
     if inspect.isroutine(call) or inspect.isclass(call):

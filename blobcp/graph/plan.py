@@ -5,7 +5,7 @@ The builder writes them once, in declaration order; nothing here runs or decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,11 +54,13 @@ class NodePlan:
         key: the node's key.
         index: its place in the order of declaration.
         call: the user's function; ``None`` for a nested graph and for START.
-        is_async: whether ``call`` is a coroutine function.
+        is_async: whether only the asyncio driver can run it.
+        acall: what the asyncio driver awaits; ``None`` where it calls ``call`` in a thread.
         graph: the nested graph.
         shape: which of the four shapes a stream run calls the node in.
         chunked: the user's function of that shape.
-        chunked_is_async: whether it is async.
+        chunked_is_async: whether only the asyncio driver can run that.
+        achunked: what the asyncio driver awaits or reads of that shape; ``None`` where it does as threads do.
         pre: the handler before the node, ``(value, state) -> value``.
         post: the handler after it.
         pre_reading: the former for one that takes a `StreamReader`.
@@ -83,9 +85,11 @@ class NodePlan:
     index: int
     call: Callable[[Any], Any] | None = None
     is_async: bool = False
+    acall: Callable[[Any], Awaitable[Any]] | None = None
     shape: Shape = "invoke"
     chunked: Callable[[Any], Any] | None = None
     chunked_is_async: bool = False
+    achunked: Callable[[Any], Any] | None = None
     graph: GraphPlan | None = None
     pre: Callable[[Any, Any], Any] | None = None
     post: Callable[[Any, Any], Any] | None = None

@@ -17,7 +17,7 @@ from blobcp.graph.effects import ANYTHING, Expected, GetBlob, LetGo, SetBlob
 from blobcp.graph.options import RunOptions
 from blobcp.graph.session import Steps
 from blobcp.points import InterruptInfo, InterruptPoint, Signal, flatten
-from blobcp.resumption import Entry
+from blobcp.resumption import NO_DATA, Entry
 
 __all__ = ["conflict", "header_of", "keep_points", "retry_save", "save_stop", "stopped_at"]
 
@@ -173,7 +173,7 @@ def keep_points(checkpoint: Checkpoint, signal: Signal, answered: Iterable[Entry
     addresses, states = flatten(signal, set(_graphs(checkpoint, signal.address)))
     kept = {entry.id: entry for entry in answered if entry.id not in states}
     checkpoint.interrupt_id_to_address = {**{id: entry.address for id, entry in kept.items()}, **addresses}
-    checkpoint.interrupt_id_to_state = {**{id: _done(entry) for id, entry in kept.items()}, **states}
+    checkpoint.interrupt_id_to_state = {**{id: _record(entry) for id, entry in kept.items()}, **states}
 
 
 def stopped_at(info: InterruptInfo) -> str:
@@ -187,7 +187,9 @@ def stopped_at(info: InterruptInfo) -> str:
     return f"stopped {where or 'before any node ran'}"
 
 
-def _done(entry: Entry) -> InterruptState:
+def _record(entry: Entry) -> InterruptState:
+    if entry.data is NO_DATA:
+        return entry.record
     return msgspec.structs.replace(entry.record, status="done", payload=entry.data)
 
 

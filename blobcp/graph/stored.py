@@ -24,7 +24,7 @@ from blobcp.errors import (
     text_of,
 )
 from blobcp.graph.answers import answered_before, expects_answers, graph_states, rebase, resumption_of
-from blobcp.graph.cancelling import Cancelling, answers_left
+from blobcp.graph.cancelling import Cancelling, points_left
 from blobcp.graph.describe import describe
 from blobcp.graph.effects import ANYTHING, DeleteBlob, Effect, Expected, SetBlob
 from blobcp.graph.instance import GraphRun
@@ -228,7 +228,7 @@ class StoredRun:
                 for at in signal.walk():
                     at.stored_under = at.stored_under or write_id
             untaken = [entry for entry in machine.root.frame.resumption or () if not entry.pending]
-            stopped = answers_left(machine) if machine.cancelled else ()
+            stopped = points_left(machine) if machine.cancelled else ()
             keep_points(checkpoint, signal, [*session.answered, *stopped, *untaken])
             header = self._header(machine, write_id, "interrupted", points)
             completed = machine.root.all_completed()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from blobcp.errors import RunError, ValueMismatchError
-from blobcp.graph.bodies import aread, body, call_with_chunks, gives_chunks, read
+from blobcp.graph.bodies import acall_with_chunks, aread, body, call_with_chunks, gives_chunks, read
 from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.effects import Call, RunNodes, Visit
 from blobcp.graph.flow import Refusal, Streams
@@ -127,7 +127,7 @@ class StreamSession(Session):
                 return
             answer = error = None
             if isinstance(asked, Driven):
-                visit.call, visit.is_async, visit.value = asked.call, asked.is_async, asked.value
+                visit.call, visit.acall, visit.value = asked.call, asked.acall, asked.value
                 visit.result = visit.error = None
                 self._waiting.append(visit)
                 return
@@ -259,8 +259,8 @@ class StreamSession(Session):
             yield from self._go_into(visit, task, node.graph, reader)
             return None
         if gives_chunks(task):
-            return Out(self._streams, reader=body(self._streams, task, visit.scope, visit.context, reader))
-        result = yield from self._driven(task, Driven(call_with_chunks(task), node.chunked_is_async, reader))
+            return Out(self._streams, reader=body(self._streams, task, visit, reader, on_loop=self._on_loop))
+        result = yield from self._driven(task, Driven(call_with_chunks(task), acall_with_chunks(task), reader))
         self._check_result(task, result)
         return Out(self._streams, chunks=[result])
 
@@ -351,7 +351,7 @@ class StreamSession(Session):
         )
 
     def _reading(self, reader: StreamReader[Any]) -> Driven:
-        return Driven(aread, True, reader) if self._on_loop else Driven(read, False, reader)
+        return Driven(read, aread, reader)
 
     def _driven(self, task: StreamTask, driven: Driven) -> Steps:
         return (yield from self._called(task.path, driven))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from collections.abc import Callable, Sequence
 
-from blobcp.errors import BlobcpError, OptionError, text_of
+from blobcp.by_name import found
+from blobcp.errors import BlobcpError, OptionError
 
 from .kit import GROUPS, check_store
 from .options import Options
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = vars(_parser().parse_args(arguments))
     as_json = given.pop("json")
     try:
-        report = check_store(_found(given.pop("make_store")), **given)
+        report = check_store(_opener(given.pop("make_store")), **given)
     except BlobcpError as error:
         print(f"error: {error}", file=sys.stderr)
         return MISUSED
@@ -79,22 +79,11 @@ SWITCHES = {
 }
 
 
-def _found(name: str) -> Callable[[], object]:
-    module, colon, path = name.partition(":")
-    if not (module and colon and path):
-        raise OptionError(f"{name!r} names no function; say MODULE:NAME, for instance my_package.stores:make_store")
-    try:
-        found: object = importlib.import_module(module)
-    except Exception as error:
-        raise OptionError(f"can't import {module!r}: {text_of(error)}") from error
-    for part in path.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError as error:
-            raise OptionError(f"module {module!r} has no {path!r}") from error
-    if not callable(found):
-        raise OptionError(f"{name} is {found!r}; name a function or class that opens the store")
-    return found
+def _opener(name: str) -> Callable[[], object]:
+    opener = found(name)
+    if not callable(opener):
+        raise OptionError(f"{name} is {opener!r}; name a function or class that opens the store")
+    return opener
 
 
 if __name__ == "__main__":

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Any
 
 from blobcp.errors import BlobcpError, StoreError
 
 from .bench import Bench, Checks
 from .failing import expect, expect_error, shown
 
-__all__ = ["BLOBS", "pattern"]
+__all__ = ["BLOBS", "expect_own_copy", "pattern"]
 
 BLOBS = Checks("get and set")
 
@@ -65,19 +67,7 @@ def reads_own_writes(bench: Bench) -> None:
 
 @BLOBS.check("a later change of the caller's buffer does not reach the store")
 def isolation(bench: Bench) -> None:
-    for buffer in (bytearray(b"as it was"), memoryview(bytearray(b"as it was"))):
-        checkpoint_id = bench.id(f"a {type(buffer).__name__}")
-        try:
-            # Typed as bytes by the protocol: a store may refuse these kinds, but must not keep hold of them.
-            bench.store.set(checkpoint_id, buffer)  # type: ignore[arg-type]
-        except (BlobcpError, TypeError):
-            continue
-        buffer[:2] = b"XX"
-        expect(
-            f"get({shown(checkpoint_id)}), after the caller changed what it had stored,",
-            bench.get(checkpoint_id),
-            b"as it was",
-        )
+    expect_own_copy(bench, bench.id("a buffer"), bench.store.set)
 
 
 @BLOBS.check("what is not bytes is refused with a StoreError and not stored")
@@ -87,6 +77,21 @@ def not_bytes(bench: Bench) -> None:
         what = f"set({shown(checkpoint_id)}, {wrong!r})"
         expect_error(what, partial(bench.store.set, checkpoint_id, wrong), StoreError)  # type: ignore[arg-type]
         expect(f"get after the refused {what}", bench.get(checkpoint_id), None)
+
+
+def expect_own_copy(bench: Bench, checkpoint_id: str, write: Callable[[str, Any], object]) -> None:
+    """Fail where a write keeps hold of the caller's buffer, which is changed afterwards.
+
+    The protocol's type is bytes, so a store may refuse other kinds.
+    """
+    for buffer in (bytearray(b"as it was"), memoryview(bytearray(b"as it was"))):
+        each = f"{checkpoint_id}: a {type(buffer).__name__}"
+        try:
+            write(bench.claim(each), buffer)
+        except (BlobcpError, TypeError):
+            continue
+        buffer[:2] = b"XX"
+        expect(f"get({shown(each)}), after the caller changed what it had stored,", bench.get(each), b"as it was")
 
 
 def pattern(size: int) -> bytes:

@@ -14,6 +14,7 @@ from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointSwapper
 
 from .bench import Bench, Checks, Look
+from .check_blobs import expect_own_copy, pattern
 from .check_ids import keep_apart
 from .check_swapping import expect_conflict, seen
 from .failing import Failed, expect, expect_error, shown
@@ -31,6 +32,24 @@ def there_at_once(bench: Bench) -> None:
     for blob in (b"blob", b"", bytes(range(256))):
         bench.expirer.set_expiring(bench.id("expiring"), blob, timedelta(hours=1))
         expect("get after set_expiring for an hour", bench.get(bench.id("expiring")), blob)
+
+
+@EXPIRING.check("a large expiring blob is kept whole")
+def large(bench: Bench) -> None:
+    checkpoint_id, blob = bench.id("large"), pattern(bench.options.large)
+    bench.expirer.set_expiring(checkpoint_id, blob, timedelta(hours=1))
+    expect(f"get({shown(checkpoint_id)}) after set_expiring with {shown(blob)}", bench.get(checkpoint_id), blob)
+    bench.store.set(checkpoint_id, b"")
+
+
+@EXPIRING.check("set_expiring refuses what is not bytes with a StoreError, and keeps no hold of a buffer")
+def takes_bytes(bench: Bench) -> None:
+    ttl = timedelta(hours=1)
+    checkpoint_id = bench.id("no bytes")
+    call = partial(bench.expirer.set_expiring, checkpoint_id, "text", ttl)  # type: ignore[arg-type]
+    expect_error("set_expiring with a str", call, StoreError)
+    expect("get after a refused set_expiring", bench.get(checkpoint_id), None)
+    expect_own_copy(bench, bench.id("a buffer"), lambda id, buffer: bench.expirer.set_expiring(id, buffer, ttl))
 
 
 @EXPIRING.check("long times are not cut")

@@ -9,7 +9,7 @@ from blobcp.errors import CheckpointConflictError, StoreError
 from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointSwapper
 
 from .bench import Bench, Checks
-from .check_blobs import pattern
+from .check_blobs import expect_own_copy, pattern
 from .failing import Failed, expect, expect_error, shown
 from .odd_ids import KINDS
 from .racing import race
@@ -148,6 +148,11 @@ def not_bytes(bench: Bench) -> None:
     call = partial(bench.swapper.set_if, checkpoint_id, "text", None)  # type: ignore[arg-type]
     expect_error("set_if with a str", call, StoreError)
     expect("get after a refused set_if", bench.get(checkpoint_id), None)
+
+
+@SWAPPING.check("a later change of the caller's buffer does not reach what set_if has stored")
+def isolation(bench: Bench) -> None:
+    expect_own_copy(bench, bench.id("a buffer"), lambda id, buffer: bench.swapper.set_if(id, buffer, None))
 
 
 @SWAPPING.check("of several who create one id at once exactly one wins, in each round")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from blobcp.errors import BlobcpError, text_of
 
-__all__ = ["Failed", "NotOffered", "doing", "expect", "expect_error", "sentence_of", "shown"]
+__all__ = ["STORE_ERRORS", "Failed", "NotOffered", "doing", "expect", "expect_error", "sentence_of", "shown"]
+
+STORE_ERRORS: Final = (Exception, SystemExit, GeneratorExit, CancelledError)
+"""What a store's own code may raise. A Ctrl-C, and that by which a test runner skips a test, are for whoever runs the kit."""
 
 LONG = 40
 """Bytes and more of them are not shown one by one."""

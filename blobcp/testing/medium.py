@@ -11,7 +11,7 @@ from blobcp.errors import StoreError, text_of
 from blobcp.store import CheckPointStore
 
 from .awaited import AwaitedStore, is_async
-from .failing import NotOffered, doing
+from .failing import STORE_ERRORS, NotOffered, doing
 from .waiting import EventLoop
 
 __all__ = ["Again", "Medium"]
@@ -110,7 +110,7 @@ class Medium:
     def _open(self) -> CheckPointStore:
         try:
             self._raw = self._loop.call(self._make_store) if is_async(self._make_store) else self._make_store()
-        except Exception as error:
+        except STORE_ERRORS as error:
             raise StoreError(f"make_store() could not open the store: {text_of(error)}") from error
         raw = self._raw
         missing = [method for method in ("get", "set") if not callable(getattr(raw, method, None))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 
 from blobcp.errors import CheckpointConflictError, text_of
@@ -22,11 +23,13 @@ def race(bench: Bench, checkpoint_id: str, version: str | None, stores: Sequence
             winner's.
     """
     writers = bench.options.writers
+    # Other bytes in each race, so that a version made of them moves also where a writer wins twice in a row.
+    blobs = [f"of writer {number} in race {secrets.token_hex(8)}".encode() for number in range(writers)]
 
     def act(number: int) -> str:
         store = stores[number % len(stores)]
         assert isinstance(store, CheckPointSwapper)
-        return store.set_if(slow_id, _blob(number), None if version is None else slow_version)
+        return store.set_if(slow_id, blobs[number], None if version is None else slow_version)
 
     with lingering(checkpoint_id) as slow_id, lingering(version or "") as slow_version:
         answers = together(writers, act, bench.options.patience)
@@ -37,9 +40,5 @@ def race(bench: Bench, checkpoint_id: str, version: str | None, stores: Sequence
     if len(winners) != 1:
         raise Failed(f"{len(winners)} of {writers} that wrote at once over one version were told that they had won")
     [(winner, new)] = winners.items()
-    expect("get_versioned after a race", bench.swapper.get_versioned(checkpoint_id), (_blob(winner), new))
+    expect("get_versioned after a race", bench.swapper.get_versioned(checkpoint_id), (blobs[winner], new))
     return new
-
-
-def _blob(number: int) -> bytes:
-    return b"of writer %d" % number

@@ -10,7 +10,7 @@ from itertools import count
 from blobcp.errors import text_of
 
 from .bench import Bench, Check, Look
-from .failing import Failed, NotOffered, sentence_of
+from .failing import STORE_ERRORS, Failed, NotOffered, sentence_of
 from .medium import Medium
 from .options import Options
 from .report import CheckResult, Outcome
@@ -72,7 +72,7 @@ class _Running:
                 Outcome.FAILED,
                 "was not run, since one before hangs" if hung_before else limit,
             )
-        except Exception as error:
+        except STORE_ERRORS as error:
             self.outcome, self.sentence = Outcome.FAILED, self._sentence(f"the store raised {text_of(error)}")
         self.seconds += time.monotonic() - begun
 

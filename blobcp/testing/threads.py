@@ -71,12 +71,15 @@ def together(count: int, act: Callable[[int], T], seconds: float) -> list[T | Ex
     Raises:
         Failed: not all of them came back in time.
     """
-    barrier = threading.Barrier(count)
+    barrier = threading.Barrier(count, timeout=seconds)
     answers: list[Future[T]] = [Future() for _ in range(count)]
 
-    def run(number: int) -> None:
+    def meet_and_act(number: int) -> T:
         barrier.wait()
-        settle(answers[number], lambda: act(number))
+        return act(number)
+
+    def run(number: int) -> None:
+        settle(answers[number], lambda: meet_and_act(number))
 
     for number in range(count):
         threading.Thread(target=run, args=(number,), name=f"blobcp-kit-{number}", daemon=True).start()

@@ -11,6 +11,8 @@ from concurrent.futures import Future, wait
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from blobcp.errors import text_of
+
 from .failing import Failed
 
 __all__ = ["EventLoop", "HangsError", "Worker", "settle"]
@@ -102,8 +104,11 @@ class EventLoop:
 
 
 async def _awaited(function: Callable[[], object]) -> object:
-    answer = function()
-    return await answer if inspect.isawaitable(answer) else answer
+    try:
+        answer = function()
+        return await answer if inspect.isawaitable(answer) else answer
+    except SystemExit as error:  # it would end the loop, and all that is awaited after it
+        raise Failed(f"the store raised {text_of(error)}") from error
 
 
 def settle(answer: Future[T], function: Callable[[], T]) -> None:

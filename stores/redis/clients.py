@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 from blobcp.errors import StoreError, StoreUrlError
 
@@ -16,6 +16,8 @@ from ..urls import shown, split
 if TYPE_CHECKING:
     from redis import BlockingConnectionPool
     from redis.asyncio import BlockingConnectionPool as AsyncBlockingConnectionPool
+
+    P = TypeVar("P", BlockingConnectionPool, AsyncBlockingConnectionPool)
 
 __all__ = ["AsyncClient", "PlainClient", "Pool", "Settings", "check_client", "name_of", "open_async_pool", "open_pool"]
 
@@ -91,11 +93,7 @@ def open_pool(settings: Settings) -> BlockingConnectionPool:
         from redis.retry import Retry
 
     retry = Retry(ExponentialBackoff(LONGEST_PAUSE, SHORTEST_PAUSE), settings.retries)
-    with _refusing(settings.url):
-        pool = BlockingConnectionPool.from_url(settings.url, retry=retry, **_options(settings, AbstractConnection))
-        _try_out(pool)
-    _check_limits(settings, pool.timeout, pool.connection_kwargs)
-    return pool
+    return _checked(BlockingConnectionPool, settings, retry, AbstractConnection)
 
 
 def open_async_pool(settings: Settings) -> AsyncBlockingConnectionPool:
@@ -113,11 +111,7 @@ def open_async_pool(settings: Settings) -> AsyncBlockingConnectionPool:
         from redis.backoff import ExponentialBackoff
 
     retry = Retry(ExponentialBackoff(LONGEST_PAUSE, SHORTEST_PAUSE), settings.retries)
-    with _refusing(settings.url):
-        pool = BlockingConnectionPool.from_url(settings.url, retry=retry, **_options(settings, AbstractConnection))
-        _try_out(pool)
-    _check_limits(settings, pool.timeout, pool.connection_kwargs)
-    return pool
+    return _checked(BlockingConnectionPool, settings, retry, AbstractConnection)
 
 
 def check_client(client: PlainClient | AsyncClient, kinds: tuple[type, ...]) -> None:
@@ -146,6 +140,14 @@ def name_of(pool: Pool | None) -> str:
     options = pool.connection_kwargs
     where = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
     return f"Redis at {service or where}, database {options.get('db', 0)}"
+
+
+def _checked(pool_class: type[P], settings: Settings, retry: object, connection: type) -> P:
+    with _refusing(settings.url):
+        pool = pool_class.from_url(settings.url, retry=retry, **_options(settings, connection))
+        _try_out(pool)
+    _check_limits(settings, pool.timeout, pool.connection_kwargs)
+    return pool
 
 
 def _options(settings: Settings, connection: type) -> dict[str, object]:

@@ -74,6 +74,11 @@ def test_version(command: Command) -> None:
             ["migrate", "map:", "--with", "json:loads", "--backup", "a", "--backup-store", "map:"],
             "originals are kept in",
         ),
+        (
+            ["migrate", "map:", "--with", "json:loads", "--backup-store", "map:"],
+            "--backup-store is the store itself; name",
+        ),
+        (["restore", "map:", "--backup-store", "map:"], "--backup-store is the store itself; name another one"),
         (["restore", "map:"], "say where the originals are: --backup SUFFIX or --backup-store URL"),
         (["copy", "map:", "floppy:a"], "no store has the scheme of 'floppy:a'"),
     ],

@@ -34,6 +34,9 @@ def pay(state):
 def fail(state):
     raise ValueError("no way")
 
+def scream(state):
+    raise ValueError("no\\nway \\x1b[2J")
+
 def stop(state):
     os.kill(os.getpid(), signal.SIGINT)
     return state, True
@@ -146,6 +149,30 @@ class TestMigrate:
         assert (again.status, again.out.splitlines()[0]) == (0, "0 migrated, 2 current, 0 failed")
         assert [header_of(folder, id).state_version for id in "ab"] == [2, 2]
         assert [paid(folder, id) for id in "ab"] == ["done", "done"]
+
+    def test_a_dry_run_as_json(self, migrate: Migrate, folder: FileStore) -> None:
+        """--json has the samples of a dry run, with what each side of a difference is."""
+        folder.set("a", parked("a"))
+
+        done = migrate("migrations", "--dry-run", "--json")
+
+        assert (done.status, done.err) == (0, "")
+        [sample] = json.loads(done.out)["samples"]
+        assert (sample["id"], sample["more"]) == ("a", 0)
+        assert {"path": "header.state_version", "before": "0", "after": "2"} in sample["changes"]
+        assert {"path": "state.paid", "before": "False", "after": None} in sample["changes"]
+
+    def test_nothing_to_obey(self, migrate: Migrate, folder: FileStore) -> None:
+        """Ids and reasons keep to their line and tell a terminal nothing, in samples, failures and what is dropped."""
+        for id in ("a\x1b[31m\nb", "c"):
+            folder.set(id, parked(id))
+
+        dry, failed = migrate("migrations", "--dry-run"), migrate("scream", "--raw")
+
+        assert dry.out.splitlines()[2] == r"a\u001b[31m\nb"
+        assert failed.out.splitlines()[3].startswith(r"  a\u001b[31m\nb: checkpoint 'a\x1b[31m\nb' was not migrated")
+        assert failed.out.splitlines()[4].endswith(r"ValueError: no\nway \u001b[2J")
+        assert all(line.isprintable() for line in (dry.out + failed.out).splitlines())
 
     def test_on_any_store(self, migrate: Migrate, command: Command, shared_url: str) -> None:
         """It migrates the blobs of any store."""

@@ -109,6 +109,18 @@ def test_json_is_one_document(command: Command, folder: FileStore, url: str) -> 
     assert shown["content"]["interrupt_id_to_state"]["i1"]["info"] == info
 
 
+def test_json_of_a_huge_int(command: Command, folder: FileStore, url: str) -> None:
+    """An int with more digits than Python writes is an object with its hexadecimal value, here and in a difference."""
+    folder.set("a", parked("a", state=10**4300))
+    folder.set("b", parked("b", state=10**4300 - 1))
+    huge = {"$type": "int", "value": hex(10**4300)}
+
+    assert json.loads(command("show", url, "a", "--json").out)["content"]["state"] == huge
+    assert json.loads(command("diff", url, "a", "b", "--json").out)["differences"] == [
+        {"path": "state", "old": huge, "new": 10**4300 - 1}
+    ]
+
+
 def test_the_header_only(command: Command, folder: FileStore, url: str) -> None:
     """--header leaves the content out, and names what is pending."""
     folder.set("a", parked("a"))

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from cancelling import AT_ONCE, LIMIT, Gate, Run, each_way, no_threads_left
+from cancelling import AT_ONCE, LIMIT, Gate, Run, cancelled_in, each_way, no_threads_left
 from drivers import AsyncRunner, Runner
 from graphs import appending, chain
+from pausing import stopped
 from wiring import wire
 
-from blobcp import App, Graph, StateError, serializable, use_state
+from blobcp import App, Graph, StateError, get_interrupt_state, interrupt, serializable, use_state
 from blobcp.stores import MapStore
 
 
@@ -251,3 +252,33 @@ def test_cleaning_up_is_not_stored() -> None:
 
     assert cleaned == ["a"]
     assert stored_state(AsyncRunner(), app) == Pair()
+
+
+@each_way
+def test_what_a_node_has_kept_outlives_a_cancel(runner: Runner, kind: str, mode: dict[str, Any]) -> None:
+    """A node that is given up while it goes on from what it kept at a stop finds the same again, its question open as before."""
+    gate = Gate("")
+    seen: list[Any] = []
+
+    def ask(text: str) -> str:
+        kept = get_interrupt_state(str)
+        seen.append(kept.state)
+        if kept.has_state and not gate.go.is_set():
+            gate(text)
+        return text + str(interrupt("q", state="half done"))
+
+    async def awaiting(text: str) -> str:
+        kept = get_interrupt_state(str)
+        seen.append(kept.state)
+        if kept.has_state and not gate.go.is_set():
+            await gate.awaiting(text)
+        return text + str(interrupt("q", state="half done"))
+
+    app = chain("1", **{"1": awaiting if kind == "async" else ask}).compile(store=MapStore(), **mode)
+    [question] = stopped(runner, app, "a", checkpoint_id="run").interrupts
+
+    cancelled_in(runner, app, gate, None, AT_ONCE, checkpoint_id="run")
+
+    assert question.id in [point.id for point in runner.pending(app, "run")]
+    assert runner.resume(app, "run", {question.id: "!"}) == "a!"
+    assert seen == [None, "half done", "half done"]

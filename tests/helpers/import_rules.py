@@ -16,7 +16,7 @@ __all__ = ["find_violations", "find_modules"]
 
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"store", "wrapping", "checkpoint", "points", "resumption", "typed_none"},
+    {"store", "wrapping", "by_name", "checkpoint", "points", "resumption", "typed_none"},
     {"codec", "stream"},
     {"cancel", "checkpointer", "interrupt", "scope"},
     {"graph"},
@@ -29,7 +29,7 @@ LAYERS: list[set[str]] = [
 BESIDE: dict[str, set[str]] = {
     "stores": {"errors", "store", "wrapping", "codec"},
     "migrations": {"errors", "store", "checkpoint", "codec", "stream", "checkpointer", "interrupt"},
-    "testing": {"errors", "store", "wrapping", "checkpoint", "codec", "stream"},
+    "testing": {"errors", "by_name", "store", "wrapping", "checkpoint", "codec", "stream"},
 }
 """Modules that stand beside the layers, and what each may import besides itself; no layer but cli may import them."""
 

@@ -203,6 +203,20 @@ class TestBackups:
         assert (report.changed, report.bytes_written) == (3, 0)
         assert [store.get(id) for id in ids] == after
 
+    def test_a_run_whose_id_ends_with_the_suffix(self) -> None:
+        """What is no original is never put over another run, not even by force."""
+        store = MapStore()
+        [id] = fill(store, 1)
+        before = store.get(id)
+        store.set(f"{id}.old", blob_of_run(f"{id}.old", {"qty": 1, "entries": 0}))
+
+        reports = [restore(store, ".old", force=force) for force in (False, True)]
+
+        assert [(report.changed, report.failures[0].error) for report in reports] == [
+            (0, "CheckpointMismatchError")
+        ] * 2
+        assert store.get(id) == before
+
     def test_a_backup_that_fails(self) -> None:
         """A blob whose original can't be kept is not changed."""
         store, backup = MapStore(), WatchedStore()

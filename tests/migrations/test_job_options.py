@@ -86,10 +86,23 @@ class TestSelection:
         store = MapStore()
         ids = fill(store, 1)
 
-        report = MigrationJob(store, count_up, ids=[id, *ids], journal=tmp_path / "journal").run()
+        reports = [MigrationJob(store, count_up, ids=[id, *ids], journal=tmp_path / "journal").run() for _ in range(2)]
 
-        assert (report.changed, report.failed) == (1, 1)
-        assert report.failures[0].error == "InvalidCheckpointIdError"
+        assert [(report.changed, report.earlier, report.failed) for report in reports] == [(1, 0, 1), (1, 1, 1)]
+        assert {report.failures[0].error for report in reports} == {"InvalidCheckpointIdError"}
+
+    def test_ids_that_can_be_read_once(self) -> None:
+        """A job whose ids were an iterator is refused a second run, and a restore, instead of finding nothing to do."""
+        store = MapStore()
+        ids = fill(store, 3)
+        once, often = (MigrationJob(store, count_up, ids=each, backup=".old") for each in (iter(ids), ids))
+
+        assert once.run().changed == 3
+        for again in (once.run, once.restore):
+            assert "the ids were an iterator" in str(refused(OptionError, again))
+        assert counted(store, ids) == {1: 3}
+        assert (often.run().changed, often.run().changed, often.restore().changed) == (3, 3, 3)
+        assert MigrationJob(store, count_up, ids=iter(ids), backup=".old").restore().unchanged == 3
 
     def test_ids_that_are_no_text(self) -> None:
         """Something else than text among the ids ends the job in words, after what came before is done."""
@@ -382,6 +395,15 @@ class TestSamples:
             "~ sub_graphs['inner'].state['n']: nan -> 1.0",
         ]
         assert differences(before, before) == []
+
+    def test_huge_ints(self) -> None:
+        """An int with more digits than Python writes is shown in hexadecimal, so that a trial does not fail on it."""
+        before, after = (blob_of_run("a", {"n": number}) for number in (10**4300, (10**4300,)))
+
+        [change] = differences(before, after)
+
+        assert (change.path, change.before) == ("state['n']", hex(10**4300)[:79] + "…")
+        assert str(change.after).startswith("<tuple object at ")
 
 
 class TestReport:

@@ -494,6 +494,7 @@ class TestRefusals:
             lambda: rename_field("", "a", "b"),
             lambda: rename_field(7, "a", "b"),  # type: ignore[arg-type]  # what is refused
             lambda: rename_field("X", "a", ""),
+            lambda: rename_field("X", "a", "a"),
             lambda: rename_field("X", None, "b"),  # type: ignore[arg-type]  # likewise
             lambda: add_field("X", "a"),
             lambda: add_field("X", "a", 1, default_factory=int),

@@ -114,6 +114,9 @@ PILES: dict[str, Built] = {
     "chunked redis": Built(on("redis", lambda store: ChunkedStore(store, 1_000_000))),
 }
 
+SLOW = {"expiring, prefixed s3"}
+"""What takes long and shows little that its parts do not; left to the whole kit."""
+
 every = pytest.mark.parametrize("name", [*STORES, *PILES])
 
 
@@ -129,10 +132,10 @@ def make_store(built: Built, request: pytest.FixtureRequest, tmp_path: Path) -> 
     return built.make(request.getfixturevalue, tmp_path)
 
 
-@every
+@pytest.mark.parametrize("name", [name for name in (*STORES, *PILES) if name not in SLOW])
 def test_passes_the_kit(built: Built, make_store: Callable[[], object]) -> None:
     """No check fails; the sizes are those for every day, `make soak` has the full ones."""
-    small = {"rounds": 5, "large": 3_000_000, "examples": 5, "writers": 8, "many": 1001}
+    small = {"rounds": 5, "large": 3_000_000, "examples": 5, "writers": 8, "many": 60}
     report = check_store(make_store, id_bytes=built.id_bytes, shared=built.shared, **small)
 
     assert report.failed == 0, report

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -109,6 +111,20 @@ def test_an_awaited_store_that_is_broken_is_caught() -> None:
     assert "of several who create one id at once exactly one wins, in each round" in {f.name for f in report.failures}
 
 
+def test_a_version_may_be_made_of_the_bytes() -> None:
+    """A store whose versions are digests, as an ETag is, passes, also where a writer wins one race after the other."""
+
+    class Digests(GoodStore):
+        def version(self, key: str, blob: bytes) -> str:
+            return sha256(blob).hexdigest()
+
+    disk = Disk()
+
+    report = check_store(lambda: Digests(disk), only=["compare and set", "two at once"], **{**QUICK, "rounds": 50})
+
+    assert report.failures == ()
+
+
 def test_less_room_for_ids() -> None:
     """A store that puts something before each id lacks the room for the longest ones; ``id_bytes`` says how much it has."""
     store = PrefixedStore(MapStore(), "tenant/")
@@ -182,6 +198,33 @@ def test_a_call_that_hangs_ends_the_run() -> None:
     assert report.passed == 0
 
 
+@pytest.mark.parametrize("raised", [SystemExit(0), GeneratorExit(), asyncio.CancelledError()], ids=type)
+def test_what_would_end_a_program_is_a_failure(raised: BaseException) -> None:
+    """A store that exits, as a client library for commands may, fails its check and does not end the run as if all was well."""
+
+    class Exiting(GoodStore):
+        def delete(self, checkpoint_id: str) -> None:
+            raise raised
+
+    report = check_store(lambda: Exiting(Disk()), only=["ids", "delete"], **QUICK)
+
+    assert f"the store raised {type(raised).__name__}: {raised}".rstrip() in reasons(report, "delete")
+    assert (report.passed, outcomes(report, "delete")) == (16, {Outcome.FAILED})
+
+
+def test_what_would_end_an_event_loop_is_a_failure() -> None:
+    """The same of an awaited store; later calls find the loop running."""
+
+    class Exiting(AwaitedGoodStore):
+        async def delete(self, checkpoint_id: str) -> None:
+            raise SystemExit(3)
+
+    report = check_store(lambda: Exiting(Disk()), only=["delete", "list"], timeout=2, **QUICK)
+
+    assert reasons(report, "delete") == {"the store raised SystemExit: 3"}
+    assert report.passed > 5
+
+
 def test_an_awaited_call_that_hangs_fails() -> None:
     """An awaited call that does not come back is a failure of its check; the others are run."""
 
@@ -209,8 +252,9 @@ def test_an_awaited_call_that_hangs_fails() -> None:
         (lambda: MapStore, "which is no store: it lacks an instance"),
         (dict, "returned {}, which is no store: it lacks set"),
         (lambda: 1 / 0, "make_store() could not open the store: ZeroDivisionError: division by zero"),
+        (lambda: sys.exit("no"), "make_store() could not open the store: SystemExit: no"),
     ],
-    ids=["a store", "None", "a class", "a dict", "an error"],
+    ids=["a store", "None", "a class", "a dict", "an error", "an exit"],
 )
 def test_what_is_no_store_is_refused(make_store: Callable[[], object], said: str) -> None:
     """What can't be checked at all is an error of its own, not a report of failures."""

@@ -42,6 +42,7 @@ def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         encoding="utf-8",
     )
     (folder / "bad_module.py").write_text("def\n", encoding="utf-8")
+    (folder / "exiting.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
     command = [sys.executable, "-m", "blobcp.testing", *arguments]
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
@@ -132,9 +133,10 @@ def test_command_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("my_stores", "'my_stores' names no function; say MODULE:NAME"),
+        ("my_stores", "'my_stores' names nothing; say MODULE:NAME"),
         ("my_stors:Folding", "can't import 'my_stors': ModuleNotFoundError"),
         ("bad_module:make", "can't import 'bad_module': SyntaxError"),
+        ("exiting:make", "can't import 'exiting': SystemExit: 0"),
         ("my_stores:Fold", "module 'my_stores' has no 'Fold'"),
         ("my_stores:NUMBER", "my_stores:NUMBER is 1; name a function or class that opens the store"),
         ("my_stores:broken", "make_store() could not open the store: RuntimeError: no server"),

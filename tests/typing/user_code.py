@@ -27,6 +27,9 @@ from blobcp import (
     RawValue,
     Registry,
     Serializer,
+    Tool,
+    ToolCall,
+    ToolsNode,
     UnknownInterruptError,
     UnregisteredTypeError,
     address_segment,
@@ -98,6 +101,18 @@ def several(order: Order) -> dict[str, Any]:
 def note(value: Any, log: Log) -> Any:
     log.lines.append(repr(value))
     return value
+
+
+def give_up(call: ToolCall, error: Exception) -> str:
+    return f"{call.name} failed: {error}"
+
+
+def tools() -> Graph:
+    node = ToolsNode([look_up, Tool(approve, name="ask")], max_parallel=4, on_error=give_up, on_unknown="message")
+    schemas: list[dict[str, Any]] = node.schemas()
+    graph = Graph(dict, list, name=str(len(schemas)))
+    graph.add_node("tools", node)
+    return graph
 
 
 def choose(order: Order) -> str:

@@ -1,0 +1,107 @@
+"""The two ways to run a batch: in threads, and on an event loop. All that is decided is decided by the batch."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+
+from blobcp.graph.pool import cancelled_inside, refuse_coroutine
+from blobcp.graph.session import CAUGHT
+from blobcp.tools.batch import Batch, Job
+
+__all__ = ["run_in_threads", "run_on_loop"]
+
+
+def run_in_threads(batch: Batch) -> None:
+    """Run the calls, none of which needs an event loop; one at a time run in this thread."""
+    if batch.width <= 1:
+        _work(batch)
+        return
+    pool = _pool(batch.width)
+    try:
+        ended, _ = wait(_start(pool, batch), return_when=FIRST_EXCEPTION)
+        for worker in ended:
+            worker.result()
+    except BaseException:
+        batch.abandon()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _start(pool: ThreadPoolExecutor, batch: Batch) -> list[Future[None]]:
+    workers: list[Future[None]] = []
+    for _ in range(batch.width):
+        try:
+            workers.append(pool.submit(copy_context().run, _work, batch))
+        except RuntimeError:  # the system has no thread left; those that there are do all the work
+            if not workers:
+                raise
+            break
+    return workers
+
+
+def _work(batch: Batch) -> None:
+    try:
+        while (job := batch.take()) is not None:
+            copy_context().run(_run, batch, job)
+    except BaseException:  # sys.exit() in a tool
+        batch.abandon()
+        raise
+
+
+def _run(batch: Batch, job: Job) -> None:
+    place = batch.enter(job)
+    result = None
+    failed: BaseException | None = None
+    try:
+        result = refuse_coroutine(job.work())
+    except asyncio.CancelledError as error:
+        failed = cancelled_inside(error)
+    except CAUGHT as error:
+        failed = error
+    batch.conclude(job, place, result, failed)
+
+
+async def run_on_loop(batch: Batch) -> None:
+    """Run the calls: async tools as tasks of the running loop, plain ones in threads."""
+    pool = _pool(max(batch.width, 1))
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(batch.width):
+                workers.create_task(_work_on_loop(batch, pool))
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+async def _work_on_loop(batch: Batch, pool: ThreadPoolExecutor) -> None:
+    loop = asyncio.get_running_loop()
+    while (job := batch.take()) is not None:
+        context = copy_context()
+        if job.is_async:
+            await loop.create_task(_await(batch, job), context=context)
+        else:
+            await loop.run_in_executor(pool, context.run, _run, batch, job)
+
+
+async def _await(batch: Batch, job: Job) -> None:
+    place = batch.enter(job)
+    task = asyncio.current_task()
+    result = None
+    failed: BaseException | None = None
+    try:
+        result = await job.work()
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling():  # the visit is over, as against a tool that cancelled itself
+            raise
+        failed = cancelled_inside(error)
+    except CAUGHT as error:
+        failed = error
+    batch.conclude(job, place, result, failed)
+
+
+def _pool(width: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=width, thread_name_prefix="blobcp-tool")
