@@ -1,0 +1,64 @@
+"""Stream runs behind the face of a value run, so that what is told of the one can be tried on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from drivers import Runner
+from graphs import Calls, appending
+
+from blobcp import App, Interrupted, StreamReader, concat
+
+__all__ = ["STREAMED", "appender", "flowing", "go", "halted", "kinds", "shapes"]
+
+STREAMED = ("stream", "collect")
+"""Two shapes that have between them each way in and each way out."""
+
+shapes = pytest.mark.parametrize("shape", STREAMED)
+kinds = pytest.mark.parametrize("kind", ["values", "chunks"])
+
+
+def go(runner: Runner, shape: str, app: App, input: Any = None, **options: Any) -> Any:
+    """Run an app in a shape: the input goes in as one chunk, the chunks that come out are joined.
+
+    Args:
+        runner: the driver.
+        shape: ``invoke``, ``stream``, ``collect`` or ``transform``.
+        app: what is run.
+        input: the input as one value.
+        options: further options of the call.
+    """
+    given = [input] if shape in ("collect", "transform") else input
+    result = getattr(runner, shape)(app, given, **options)
+    if shape in ("invoke", "collect"):
+        return result
+    return concat(result) if result else None
+
+
+def halted(runner: Runner, shape: str, app: App, input: Any = None, **options: Any) -> Interrupted:
+    """Run what is to stop, and return the stop."""
+    with pytest.raises(Interrupted) as caught:
+        go(runner, shape, app, input, **options)
+    return caught.value
+
+
+def flowing(key: str, calls: Calls | None = None) -> Callable[[StreamReader[str]], Iterator[str]]:
+    """Return a node that gives its chunks on as they come, then ``key``; it is noted with all that it read."""
+
+    def node(chunks: StreamReader[str]) -> Iterator[str]:
+        read: list[str] = []
+        for chunk in chunks:
+            read.append(chunk)
+            yield chunk
+        if calls is not None:
+            calls.note(key, "".join(read))
+        yield key
+
+    return node
+
+
+def appender(kind: str, key: str, calls: Calls | None = None) -> Callable[[Any], Any]:
+    """Return a node that appends ``key``: a function of the value, or of its chunks."""
+    return appending(key, calls) if kind == "values" else flowing(key, calls)
