@@ -64,7 +64,8 @@ class NodeCalls:
             GraphBuildError: it is no function of one value.
         """
         if isinstance(node, NodeBody):
-            return cls(node, node.acall, "invoke", node, node.acall, signature_of(key, node), tuple(node.annotations()))
+            stored = tuple(node.annotations())
+            return cls(node, node.acall, "stream", node.chunks, node.achunks, signature_of(key, node), stored)
         if isinstance(node, Node):
             written = node.written
             for call in written.values():

@@ -6,7 +6,7 @@ import functools
 import inspect
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,10 @@ class Node:
 
 
 class NodeBody(ABC):
-    """A node that is more than a function: it has a plain and an awaited form, and each driver takes its own."""
+    """A node that is more than a function: for values and for streams it has a plain and an async form.
+
+    Each driver takes its own. The chunks join to the value that the node gives in a value run.
+    """
 
     @abstractmethod
     def __call__(self, value: Any) -> Any:
@@ -88,6 +91,14 @@ class NodeBody(ABC):
     @abstractmethod
     async def acall(self, value: Any) -> Any:
         """Run the node on the running event loop."""
+
+    @abstractmethod
+    def chunks(self, value: Any) -> Iterator[Any]:
+        """Run the node in this thread; yields what it gives as it comes."""
+
+    @abstractmethod
+    def achunks(self, value: Any) -> AsyncIterator[Any]:
+        """Run the node on the running event loop; yields what it gives as it comes."""
 
     def annotations(self) -> Iterable[Any]:
         """Return the types whose values the node may put into a checkpoint."""

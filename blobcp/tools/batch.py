@@ -1,4 +1,7 @@
-"""One visit of a tools node: which calls run, and what comes of them. It starts no thread and no task; see `running`."""
+"""One visit of a tools node: which calls run, and what comes of them.
+
+It starts no thread and no task: see `running` and, for what is given as it comes, `streaming`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from blobcp.graph.session import CAUGHT, stops_of
 from blobcp.interrupt import composite_interrupt
 from blobcp.points import Signal
 from blobcp.scope import CURRENT, InterruptSignal, Scope
+from blobcp.tools.chunks import MessagePiece, ToolMessages
 from blobcp.tools.kept import Kept, find_kept, info_of, open_stops, to_keep
+from blobcp.tools.messages import tool_message
 from blobcp.tools.parameters import ArgumentsError
 from blobcp.tools.policy import Policy
 from blobcp.tools.request import ToolCall, read_request
@@ -30,8 +35,10 @@ class Job:
 
     Attributes:
         call: the call.
-        work: runs it; the result is to be awaited if ``is_async``.
+        place: its position among the calls of the request.
+        work: runs it.
         is_async: whether it needs an event loop.
+        streams: whether its result is known to be a stream of chunks; it may be one all the same.
         of_tool: whether a tool runs, as against a handler that stands in for one.
         message: what it came to.
         stops: where it stopped instead.
@@ -39,12 +46,19 @@ class Job:
     """
 
     call: ToolCall
+    place: int
     work: Callable[[], Any]
     is_async: bool = False
+    streams: bool = False
     of_tool: bool = True
     message: Any = _UNSET
     stops: Sequence[Signal] = ()
     error: ToolError | None = None
+
+    @property
+    def messages(self) -> list[Any]:
+        """The message, if it has come to one."""
+        return [] if self.message is _UNSET else [self.message]
 
 
 class Batch:
@@ -71,10 +85,16 @@ class Batch:
         self._done: dict[str, Any] = kept.done if kept else {}
         left = [call for call in self._calls if call.key not in self._done]
         self._parked = _parked(scope, kept, left)
-        self.jobs = [self._job(call) for call in left if call.key not in self._parked]
+        self._size = len(self._calls)
+        self.jobs = [
+            self._job(call, place)
+            for place, call in enumerate(self._calls)
+            if call.key not in self._done and call.key not in self._parked
+        ]
         self.width = min(limit or len(self.jobs), len(self.jobs))
         self._waiting = deque(self.jobs)
         self._started = 0
+        self._given = 0
         self._failing = False
         self._abandoned = False
         self._lock = threading.Lock()
@@ -90,6 +110,11 @@ class Batch:
     def abandon(self) -> None:
         """Start no further call; nobody waits for this visit any more."""
         self._abandoned = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no result is of use any more, as a call has failed or nobody waits."""
+        return self._failing or self._abandoned
 
     def enter(self, job: Job) -> Scope:
         """Give the running thread or task the call's own place; to be called in a context of its own."""
@@ -107,8 +132,6 @@ class Batch:
             job.stops = stops_of(place, failed)
             if not job.stops:
                 self._fail(job, failed)
-        finally:
-            place.closed = True
 
     def _note(self, job: Job, place: Scope, result: Any, error: BaseException | None) -> None:
         job.stops = stops_of(place, error)
@@ -133,6 +156,37 @@ class Batch:
         job.error.__cause__ = error
         self._failing = True
 
+    def piece(self, job: Job, chunk: Any) -> MessagePiece | None:
+        """Return a chunk of a tool as a piece of its message; ``None`` where the message must be whole."""
+        is_text = type(chunk) is str and self._policy.to_message is tool_message
+        return MessagePiece(tool_message(job.call, chunk)) if is_text else None
+
+    def chunk(self, job: Job, said: Any) -> ToolMessages:
+        """Return what a stream run gives for something that is said of a call."""
+        with self._lock:
+            self._given += 1
+        return ToolMessages.of(self._size, {job.place: said})
+
+    def first_chunks(self) -> list[ToolMessages]:
+        """Return what a stream run gives before any call has run: what was kept."""
+        kept = {place: self._done[call.key] for place, call in enumerate(self._calls) if call.key in self._done}
+        if not kept:
+            return []
+        self._given = 1
+        return [ToolMessages.of(self._size, kept)]
+
+    def last_chunks(self) -> list[ToolMessages]:
+        """Return what a stream run gives when all calls have run.
+
+        One chunk alone would not be joined, and reach a node of values as it is; so there are always two.
+
+        Raises:
+            ToolError: a call has failed.
+            InterruptSignal: a call waits for an answer.
+        """
+        self.result()
+        return [ToolMessages.of(self._size, {})] if self._given == 1 else []
+
     def result(self) -> list[Any]:
         """Return the messages in the order of the calls.
 
@@ -156,15 +210,15 @@ class Batch:
     def _in_order(self, by_key: Mapping[str, Any]) -> dict[str, Any]:
         return {call.key: by_key[call.key] for call in self._calls if call.key in by_key}
 
-    def _job(self, call: ToolCall) -> Job:
+    def _job(self, call: ToolCall, place: int) -> Job:
         tool = self._tools.get(call.name)
         if tool is None:
-            return Job(call, self._policy.unknown(call, list(self._tools)), of_tool=False)
+            return Job(call, place, self._policy.unknown(call, list(self._tools)), of_tool=False)
         try:
             arguments = tool.parameters.read(call.arguments)
         except ArgumentsError as error:
-            return Job(call, self._policy.bad_arguments(call, error), of_tool=False)
-        return Job(call, lambda: tool.call(**arguments), is_async=tool.is_async)
+            return Job(call, place, self._policy.bad_arguments(call, error), of_tool=False)
+        return Job(call, place, lambda: tool.call(**arguments), is_async=tool.is_async, streams=tool.streams)
 
 
 def _parked(scope: Scope, kept: Kept | None, left: Iterable[ToolCall]) -> dict[str, Sequence[Signal]]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from contextvars import copy_context
 from typing import Any
 
 from blobcp.errors import GraphBuildError, OptionError
 from blobcp.graph.node import NodeBody, is_limit
 from blobcp.scope import current_scope
+from blobcp.stream.reader import StreamReader
+from blobcp.stream.waiting import runs_loop
 from blobcp.tools.batch import Batch
+from blobcp.tools.chunks import ToolMessages
 from blobcp.tools.messages import tool_message
 from blobcp.tools.policy import Choice, MakeMessage, Policy
 from blobcp.tools.running import run_in_threads, run_on_loop
+from blobcp.tools.streaming import stream_in_threads, stream_on_loop
 from blobcp.tools.tool import Tool
 
 __all__ = ["ToolsNode"]
@@ -83,9 +89,7 @@ class ToolsNode(NodeBody):
             OptionError: that loop can't be had, since one runs in this thread already.
         """
         batch = self._batch(message)
-        waits = [job.call.name for job in batch.jobs if job.is_async]
-        if waits:
-            _refuse_loop(waits[0])
+        if _needs_loop(batch):
             asyncio.run(run_on_loop(batch))
         else:
             run_in_threads(batch)
@@ -96,6 +100,29 @@ class ToolsNode(NodeBody):
         batch = self._batch(message)
         await run_on_loop(batch)
         return batch.result()
+
+    def chunks(self, message: Any) -> Iterator[ToolMessages]:
+        """Do what calling it does, and yield what is said of the calls as it comes; an event loop has its own thread."""
+        batch = self._batch(message)
+        needs_loop = _needs_loop(batch)
+        yield from batch.first_chunks()
+        if needs_loop:
+            with StreamReader(stream_on_loop(batch), context=copy_context()) as chunks:
+                yield from chunks
+        else:
+            yield from stream_in_threads(batch)
+        yield from batch.last_chunks()
+
+    async def achunks(self, message: Any) -> AsyncIterator[ToolMessages]:
+        """Do what `acall` does, and yield what is said of the calls as it comes."""
+        batch = self._batch(message)
+        for chunk in batch.first_chunks():
+            yield chunk
+        async with aclosing(stream_on_loop(batch)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        for chunk in batch.last_chunks():
+            yield chunk
 
     def annotations(self) -> Iterator[Any]:
         """Yield the types of the tools' parameters and results, which a tool may ask about."""
@@ -126,12 +153,12 @@ def _limit(parallel: bool, max_parallel: int | None) -> int | None:
     return max_parallel if parallel else 1
 
 
-def _refuse_loop(name: str) -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise OptionError(
-        f"tool {name!r} is async and an event loop runs in this thread already, which a call that blocks it would never give "
-        "back; await app.ainvoke (in a node of your own: await tools_node.acall), or call app.invoke in a thread"
-    )
+def _needs_loop(batch: Batch) -> bool:
+    """Tell whether a call needs an event loop of its own, and refuse it where one runs in this thread already."""
+    waits = [job.call.name for job in batch.jobs if job.is_async]
+    if waits and runs_loop():
+        raise OptionError(
+            f"tool {waits[0]!r} is async and an event loop runs in this thread already, which a call that blocks it would "
+            "never give back; await app.ainvoke (in a node of your own: await tools_node.acall), or call app.invoke in a thread"
+        )
+    return bool(waits)

@@ -30,7 +30,7 @@ class ToolCall:
 
 
 def read_request(value: Any) -> list[ToolCall]:
-    """Return the calls of an assistant message, or of the last message of a list.
+    """Return the calls of an assistant message, of the last message of a list, or of a completion with one choice.
 
     Both shapes in use are read, from dicts and from objects: ``{"id", "function": {"name", "arguments"}}`` of OpenAI,
     and ``{"id", "name", "args"}`` of LangChain, with the calls that LangChain could not parse.
@@ -43,7 +43,7 @@ def read_request(value: Any) -> list[ToolCall]:
         raise ValueMismatchError(
             f"the tools were handed a message of role {_get(message, 'role')!r}; hand them an assistant message"
         )
-    raw = [*(_get(message, "tool_calls") or ()), *(_get(message, "invalid_tool_calls") or ())]
+    raw = _calls_in(message) or _calls_in(_choice_in(message))
     if not raw:
         raise ValueMismatchError(
             f"the tools were handed {type(message).__qualname__} without tool calls; hand them an assistant message that "
@@ -55,6 +55,27 @@ def read_request(value: Any) -> list[ToolCall]:
         ToolCall(id=id, name=name, arguments=arguments, key=key)
         for (id, name, arguments), key in zip(parts, keys, strict=True)
     ]
+
+
+def _calls_in(message: Any) -> list[Any]:
+    return [*(_get(message, "tool_calls") or ()), *(_get(message, "invalid_tool_calls") or ())]
+
+
+def _choice_in(document: Any) -> Any:
+    """Return the message of a completion document, ``None`` of anything else.
+
+    Raises:
+        ValueMismatchError: it has several.
+    """
+    choices = _get(document, "choices")
+    if not isinstance(choices, list | tuple) or not choices:
+        return None
+    if len(choices) > 1:
+        raise ValueMismatchError(
+            f"the tools were handed a completion with {len(choices)} choices; hand them the message of one"
+        )
+    # A document that came as one chunk was not joined, and still has a delta.
+    return _get(choices[0], "message") or _get(choices[0], "delta")
 
 
 def _parts(call: Any, position: int) -> tuple[str, str, Any]:

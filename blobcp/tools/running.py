@@ -1,4 +1,4 @@
-"""The two ways to run a batch: in threads, and on an event loop. All that is decided is decided by the batch."""
+"""The two ways to run a batch to its end: in threads, and on an event loop. All that is decided is decided by the batch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
-from blobcp.graph.pool import cancelled_inside, refuse_coroutine
-from blobcp.graph.session import CAUGHT
-from blobcp.tools.batch import Batch, Job
+from blobcp.tools.batch import Batch
+from blobcp.tools.carrying import acarry_out, carry_out
 
 __all__ = ["run_in_threads", "run_on_loop"]
 
@@ -43,25 +42,8 @@ def _start(pool: ThreadPoolExecutor, batch: Batch) -> list[Future[None]]:
 
 
 def _work(batch: Batch) -> None:
-    try:
-        while (job := batch.take()) is not None:
-            copy_context().run(_run, batch, job)
-    except BaseException:  # sys.exit() in a tool
-        batch.abandon()
-        raise
-
-
-def _run(batch: Batch, job: Job) -> None:
-    place = batch.enter(job)
-    result = None
-    failed: BaseException | None = None
-    try:
-        result = refuse_coroutine(job.work())
-    except asyncio.CancelledError as error:
-        failed = cancelled_inside(error)
-    except CAUGHT as error:
-        failed = error
-    batch.conclude(job, place, result, failed)
+    while (job := batch.take()) is not None:
+        copy_context().run(carry_out, batch, job)
 
 
 async def run_on_loop(batch: Batch) -> None:
@@ -72,6 +54,7 @@ async def run_on_loop(batch: Batch) -> None:
             for _ in range(batch.width):
                 workers.create_task(_work_on_loop(batch, pool))
     except BaseException:
+        batch.abandon()
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
@@ -82,25 +65,9 @@ async def _work_on_loop(batch: Batch, pool: ThreadPoolExecutor) -> None:
     while (job := batch.take()) is not None:
         context = copy_context()
         if job.is_async:
-            await loop.create_task(_await(batch, job), context=context)
+            await loop.create_task(acarry_out(batch, job), context=context)
         else:
-            await loop.run_in_executor(pool, context.run, _run, batch, job)
-
-
-async def _await(batch: Batch, job: Job) -> None:
-    place = batch.enter(job)
-    task = asyncio.current_task()
-    result = None
-    failed: BaseException | None = None
-    try:
-        result = await job.work()
-    except asyncio.CancelledError as error:
-        if task is not None and task.cancelling():  # the visit is over, as against a tool that cancelled itself
-            raise
-        failed = cancelled_inside(error)
-    except CAUGHT as error:
-        failed = error
-    batch.conclude(job, place, result, failed)
+            await loop.run_in_executor(pool, context.run, carry_out, batch, job)
 
 
 def _pool(width: int) -> ThreadPoolExecutor:

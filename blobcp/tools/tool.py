@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from blobcp.errors import GraphBuildError
-from blobcp.graph.node import function_behind, hints_of_call, is_async, is_text
+from blobcp.graph.node import chunk_of, function_behind, gives_chunks, hints_of_call, is_text
+from blobcp.stream.shapes import is_async
 from blobcp.tools.docstrings import read_docstring
 from blobcp.tools.parameters import Parameters
 
@@ -19,17 +20,19 @@ class Tool:
     """A tool whose name, description or schema are not those of its function.
 
     Args:
-        call: what runs, sync or async; it gets the arguments by name.
+        call: what runs, sync or async; it gets the arguments by name. A generator function, or one that returns a
+            `StreamReader`, streams its result.
         name: what the model calls it; ``None``: the function's name. It is part of addresses; keep it stable.
         description: what the model is told; ``None``: the docstring up to ``Args:``.
         schema: the JSON schema of the arguments; ``None``: from the signature. With one, the function may take
             ``**kwargs``. What its signature names is converted and checked in any case.
 
     Attributes:
-        is_async: whether calling it gives something to await.
+        is_async: whether it needs an event loop.
+        streams: whether its function says that it gives chunks; any may return a stream.
 
     Raises:
-        GraphBuildError: it has no name, its parameters have no schema, or it is a generator function.
+        GraphBuildError: it has no name, or its parameters have no schema.
 
     >>> def add(a: int, b: int = 1) -> int:
     ...     "Add two numbers."
@@ -53,14 +56,10 @@ class Tool:
         self.name = _name(call, function) if name is None else name
         if not is_text(self.name):
             raise GraphBuildError(f"tool name {self.name!r} is no name; give non-empty text, without lone surrogates")
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise GraphBuildError(
-                f"tool {self.name!r} is a generator function, and tools that stream are not offered yet; return one value, "
-                "such as the text as a whole"
-            )
         text, arguments = read_docstring(inspect.getdoc(function) or "")
         self.description = text if description is None else description
         self.is_async = is_async(call)
+        self.streams = gives_chunks(call)
         self.parameters = Parameters(self.name, call, schema, arguments)
 
     @property
@@ -74,9 +73,10 @@ class Tool:
         return {"type": "function", "function": function}
 
     def annotations(self) -> Iterator[Any]:
-        """Yield the types of its parameters and of its result."""
+        """Yield the types of its parameters and of its result, or of the chunks of that."""
         yield from self.parameters.annotations
-        yield hints_of_call(function_behind(self.call)).get("return", Any)
+        result = hints_of_call(function_behind(self.call)).get("return", Any)
+        yield chunk_of(result) if self.streams else result
 
 
 def _name(call: Callable[..., Any], function: Callable[..., Any]) -> str:

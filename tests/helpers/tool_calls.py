@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -12,8 +14,9 @@ from drivers import Runner
 from pausing import solo
 
 from blobcp import App, Graph, NodeError, ToolError, ToolsNode
+from blobcp.tools import ToolMessages
 
-__all__ = ["asking", "call", "contents", "failure", "of_kind", "tools_app", "tools_graph"]
+__all__ = ["asking", "by_id", "call", "contents", "failure", "of_kind", "streaming", "tools_app", "tools_graph"]
 
 
 def call(id: str | None, name: str, **arguments: Any) -> dict[str, Any]:
@@ -38,6 +41,24 @@ def of_kind(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return awaited
 
 
+def streaming(kind: str, function: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
+    """Return a generator function as it is, or an async one that gives the same (``kind`` is "plain" or "awaited").
+
+    Closing the async one closes the plain one.
+    """
+    if kind == "plain":
+        return function
+
+    @functools.wraps(function)
+    async def awaited(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        with closing(function(*args, **kwargs)) as chunks:  # type: ignore[type-var]  # all are generators
+            for chunk in chunks:
+                await asyncio.sleep(0)
+                yield chunk
+
+    return awaited
+
+
 def tools_graph(*tools: Any, **options: Any) -> Graph:
     """Return the graph START -> tools -> END."""
     return solo(ToolsNode(tools, **options), key="tools")
@@ -53,10 +74,24 @@ def contents(messages: list[dict[str, Any]]) -> dict[str, str]:
     return {message["tool_call_id"]: message["content"] for message in messages}
 
 
-def failure(runner: Runner, app: App, message: Any, **options: Any) -> BaseException:
+def by_id(chunks: list[Any], request: Any) -> dict[str, str]:
+    """Return what the chunks of a stream run say, put together by call id, each read at its own place."""
+    ids = [each["id"] for each in request["tool_calls"]]
+    said = dict.fromkeys(ids, "")
+    for chunk in chunks:
+        assert type(chunk) is ToolMessages
+        assert len(chunk) == len(ids)
+        for id, message in zip(ids, chunk, strict=True):
+            if message is not None:
+                assert (message["role"], message["tool_call_id"]) == ("tool", id)
+                said[id] += message["content"]
+    return said
+
+
+def failure(runner: Runner, app: App, message: Any, shape: str = "invoke", **options: Any) -> BaseException:
     """Run an app whose tools node is to fail, and return what it failed with."""
     with pytest.raises(NodeError) as caught:
-        runner.invoke(app, message, **options)
+        getattr(runner, shape)(app, message, **options)
     assert caught.value.path[-1] == "tools"
     error = caught.value.__cause__
     assert error is not None

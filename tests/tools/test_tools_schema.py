@@ -223,16 +223,6 @@ def test_a_result_that_can_not_be_resolved() -> None:
     assert list(parameters(price)["properties"]) == ["article"]
 
 
-def chunks(text: str) -> Any:
-    """Give pieces."""
-    yield text
-
-
-async def async_chunks(text: str) -> Any:
-    """Give pieces."""
-    yield text
-
-
 def unresolved(price: Decimal) -> str:
     """Take what only type checkers know."""
     return ""
@@ -261,8 +251,6 @@ def anything(**rest: Any) -> str:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (chunks, "'chunks' is a generator function, and tools that stream are not offered yet; return one value"),
-        (async_chunks, "'async_chunks' is a generator function"),
         (unresolved, "annotations of tool 'unresolved' can't be resolved (name 'Decimal' is not defined)"),
         (live, "parameters of tool 'live' have no JSON schema: type <class 'blobcp.tools.tool.Tool'> is not supported"),
         (
