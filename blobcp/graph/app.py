@@ -264,10 +264,14 @@ class App:
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
         run = self._streamed(options, state_modifier, on_loop=True)
+        store = self._any_store(needed=options.uses_store)
         try:
-            return await run_async(run.collected(run.of_chunks(chunks)), self._any_store(needed=options.uses_store))
-        finally:
-            await run.close()
+            result = await run_async(run.collected(run.of_chunks(chunks)), store)
+        except BaseException as error:
+            await run.close(error)
+            raise
+        await run.close()
+        return result
 
     def atransform(
         self,

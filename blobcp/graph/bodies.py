@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing, closing
 from typing import Any
@@ -20,6 +20,7 @@ from blobcp.graph.parts import StreamTask
 from blobcp.graph.pool import cancelled_inside, refuse_coroutine
 from blobcp.graph.session import mismatch, signals_in, stops_of
 from blobcp.scope import InterruptSignal, Scope, running_task
+from blobcp.stream.async_iterators import Owned
 from blobcp.stream.concat import concat
 from blobcp.stream.feed import Feed, Wake
 from blobcp.stream.reader import StreamReader
@@ -107,8 +108,12 @@ def body(
         on_loop: whether it may be read on an event loop.
     """
     task.over = False
-    make = _async_chunks if on_loop and task.node.achunked is not None else _chunks
-    chunks: StreamReader[Any] = StreamReader(make(streams, task, visit.scope, reader), context=visit.context)
+    source: Iterable[Any] | AsyncIterable[Any]
+    if on_loop and task.node.achunked is not None:
+        source = Owned(_async_chunks(streams, task, visit.scope, reader))
+    else:
+        source = _chunks(streams, task, visit.scope, reader)
+    chunks: StreamReader[Any] = StreamReader(source, context=visit.context)
     return streams.own(StreamReader._of(_BodyFeed(chunks.hand_over("a node's"), reader, task, visit.scope)))
 
 
@@ -135,7 +140,7 @@ def _chunks(streams: Streams, task: StreamTask, scope: Scope, reader: StreamRead
 
 async def _async_chunks(
     streams: Streams, task: StreamTask, scope: Scope, reader: StreamReader[Any]
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     node = task.node
     assert node.achunked is not None, "that is why it is read like this"
     try:
@@ -143,7 +148,7 @@ async def _async_chunks(
         result = node.achunked(reader if node.shape == "transform" else _checked(task, await aread(reader)))
         if inspect.isawaitable(result):
             result = await result
-        async with aclosing(result if inspect.isasyncgen(result) else _read_on(result)) as chunks:
+        async with aclosing(Owned(result if inspect.isasyncgen(result) else _read_on(result))) as chunks:
             async for chunk in chunks:
                 yield chunk
                 scope.enter(running_task())

@@ -36,6 +36,7 @@ from blobcp.graph.node import is_async
 from blobcp.graph.pool import LeavablePool, Pool, cancelled_inside, make_pool, refuse_coroutine, run_visit, submit
 from blobcp.graph.session import CAUGHT, Steps
 from blobcp.store import AsyncCheckPointStore, CheckPointStore, CheckPointSwapper
+from blobcp.stream.async_iterators import Owned
 from blobcp.stream.signs import END
 
 __all__ = ["iterate_async", "run_async"]
@@ -48,24 +49,27 @@ async def run_async(steps: Steps, store: CheckPointStore | AsyncCheckPointStore 
 
 
 async def iterate_async(
-    steps: Steps, store: CheckPointStore | AsyncCheckPointStore | None, clean_up: Callable[[], Awaitable[None]]
+    steps: Steps,
+    store: CheckPointStore | AsyncCheckPointStore | None,
+    clean_up: Callable[[BaseException | None], Awaitable[None]],
 ) -> AsyncIterator[Any]:
     """Run a session on the running loop and yield what it gives, chunk by chunk; closing this ends the run.
 
     Args:
         steps: the session.
         store: where it loads and saves.
-        clean_up: awaited at the end, however the run ends.
+        clean_up: awaited at the end, however the run ends; told by what.
     """
     try:
         async with _Driver(store) as driver:
             with closing(steps):
-                chunks = driver.iterate(steps)
-                async with aclosing(chunks):
+                async with aclosing(Owned(driver.iterate(steps))) as chunks:
                     async for chunk in chunks:
                         yield chunk
-    finally:
-        await clean_up()
+    except BaseException as error:
+        await clean_up(error)
+        raise
+    await clean_up(None)
 
 
 class _Stopped(Exception):

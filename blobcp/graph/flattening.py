@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from blobcp.errors import StreamTimeoutError
 from blobcp.graph.effects import Abandoned, Effect, Wait
@@ -22,50 +22,78 @@ from blobcp.stream.concat import concat
 from blobcp.stream.flatten import KeptChunks, aconcat_stream, concat_stream
 from blobcp.stream.reader import StreamReader
 
-__all__ = ["TooSlow", "flatten", "reading"]
+__all__ = ["Flattening", "reading"]
+
+LAST_CALL: Final = timedelta(seconds=2)
+"""How long a run that a cancel ends at once waits for what the caller has still to give it, where no limit is set.
+
+What is at hand is there long before that. A source that delivers nothing must not keep the run from ending.
+"""
 
 
-class TooSlow(Exception):
-    """A stream did not end in time.
+class Flattening:
+    """Reads the streams that a checkpoint holds, until the run stands still.
+
+    Args:
+        machine: the run.
+        session: what runs it.
+        saving: how streams are stored.
 
     Attributes:
-        path: the place where it waits.
+        slow: the place of the first stream that did not end in time; ``None`` where all have.
+        cut: whether the run's own input was cut off, at what had come of it.
     """
 
-    def __init__(self, path: list[str]) -> None:
-        super().__init__("/".join(path))
-        self.path = path
+    def __init__(self, machine: StreamMachine, session: StreamSession, saving: StreamSaving) -> None:
+        self._machine = machine
+        self._session = session
+        self._saving = saving
+        self.slow: list[str] | None = None
+        self.cut = False
 
+    def read_all(self) -> Generator[Effect, Any, bool]:
+        """Read them; returns whether the run still stands where it stood."""
+        for path, part in list(self._machine.stream_root.unread()):
+            if isinstance(part.value, StreamReader) and not (yield from self._read(path, part, part.value)):
+                return False
+        return True
 
-def flatten(machine: StreamMachine, session: StreamSession, saving: StreamSaving) -> Generator[Effect, Any, bool]:
-    """Read the streams that a checkpoint would hold; returns whether the run still stands where it stood.
-
-    Raises:
-        TooSlow: one did not end in time.
-    """
-    for path, part in list(machine.stream_root.unread()):
-        if not isinstance(part.value, StreamReader):
-            continue
-        wait = reading(part.value, saving.timeout, heeds=not session.left_behind)
+    def _read(self, path: list[str], part: Part, reader: StreamReader[Any]) -> Generator[Effect, Any, bool]:
+        session = self._session
         try:
-            chunks = yield wait
+            chunks = yield reading(reader, self._limit(), heeds=not session.left_behind)
         except Abandoned:
             session.abandon()
             return False
-        except StreamTimeoutError:
-            raise TooSlow(path) from None
+        except StreamTimeoutError as error:
+            self.slow = self.slow or path
+            if self._machine.stop_flowing():
+                session.let_go()
+                return False
+            self.cut = True
+            chunks = error.chunks
         except CAUGHT as error:
             if not session.heed_late():
-                machine.failed_late(machine.stream_root, node_error(path, error), None)
+                self._fail(path, error)
             return False
         if session.heed_late():
             return False
         try:
-            _store(part, chunks, keep=saving.keep_chunks)
+            _store(part, chunks, keep=self._saving.keep_chunks)
         except Exception as error:
-            machine.failed_late(machine.stream_root, node_error(path, error), None)
+            self._fail(path, error)
             return False
-    return True
+        return True
+
+    def _limit(self) -> timedelta | None:
+        if self.cut:
+            return timedelta(0)  # others wait for the same source, and it has had its time
+        if self._saving.timeout is None and self._session.left_behind:
+            return LAST_CALL
+        return self._saving.timeout
+
+    def _fail(self, path: list[str], error: BaseException) -> None:
+        self._machine.failed_late(self._machine.stream_root, node_error(path, error), None)
 
 
 def reading(reader: StreamReader[Any], timeout: timedelta | None = None, *, heeds: bool = True) -> Wait:

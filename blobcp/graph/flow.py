@@ -5,6 +5,7 @@ Here is also known who a failing stream is charged to: the node that makes it, w
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -126,23 +127,41 @@ class Streams:
             return value.thaw()
         return None if isinstance(value, StreamReader) else value
 
-    def close_all(self) -> None:
-        """Close every reader of the run that is left; what their code raises then is charged to its node."""
+    def close_all(self) -> list[RunError]:
+        """Close every reader of the run that is left; returns how nodes failed at that."""
+        failed: list[RunError] = []
         for reader in list(self._readers):
             try:
                 reader.close()
             except BaseException as error:
-                if self.charged_in(error) is None:
-                    raise
+                failed += self._failed_in(error)
+        return failed
 
-    async def aclose_all(self) -> None:
-        """Do as `close_all` does, and wait for those that are read on event loops."""
+    async def aclose_all(self, *, patient: bool = True) -> list[RunError]:
+        """Do as `close_all` does, and wait for those that are read on event loops.
+
+        Args:
+            patient: whether to wait for threads, too, that are inside a source.
+        """
+        failed: list[RunError] = []
+        cancelled: asyncio.CancelledError | None = None
         for reader in list(self._readers):
             try:
-                await reader.aclose()
+                await (reader.aclose() if patient and cancelled is None else reader.leave())
+            except asyncio.CancelledError as again:  # that leaves none of the others open
+                cancelled = again
             except BaseException as error:
-                if self.charged_in(error) is None:
-                    raise
+                failed += self._failed_in(error)
+        if cancelled is not None:
+            raise cancelled
+        return failed
+
+    def _failed_in(self, error: BaseException) -> list[RunError]:
+        """Return the failure of a node that is behind an error; a question that one asks at its end is not heard."""
+        known = self.charged_in(error)
+        if known is None:
+            raise error
+        return [known] if isinstance(known, RunError) else []
 
     def charge(self, task: StreamTask, scope: Scope, error: BaseException) -> BaseException:
         """Charge an error to the node that makes the stream it came out of.

@@ -76,7 +76,7 @@ class StreamMachine(Machine):
         return [task for run in runs for task in run.flowing() if task.node.graph is None]
 
     def abandon(self) -> None:
-        if isinstance(self.outcome, Finished) and any(self._flowing()):
+        if isinstance(self.outcome, Finished):  # what was read of the output is lost; all of it waits for END then
             self.outcome = None
         self.cancel()
         if not self._errors:

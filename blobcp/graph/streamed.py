@@ -5,17 +5,19 @@ A run whose output has begun may still stop, or fail: it is over when that has e
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from blobcp.checkpoint import Checkpoint
 from blobcp.codec import Header
-from blobcp.errors import CheckpointSaveError, NodeError, ValueMismatchError, text_of
+from blobcp.errors import CheckpointSaveError, NodeError, RunError, ValueMismatchError, text_of
 from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.describe import describe
 from blobcp.graph.effects import Abandoned, Effect, Emit, Wait
-from blobcp.graph.flattening import TooSlow, flatten, reading
+from blobcp.graph.flattening import Flattening, reading
 from blobcp.graph.flow import Streams
 from blobcp.graph.instance import GraphRun
 from blobcp.graph.options import StreamSaving
@@ -45,7 +47,7 @@ class StreamedRun(StoredRun):
     _saving: StreamSaving
     _on_loop: bool
     _left_behind = False
-    _slow: TooSlow | None = None
+    _flattening: Flattening | None = None
     _root: StreamRun | None = None
 
     def prepare(self, saving: StreamSaving, *, on_loop: bool) -> StreamedRun:
@@ -73,15 +75,18 @@ class StreamedRun(StoredRun):
         reader: StreamReader[Any] = StreamReader(chunks)
         return Out(self._streams, reader=self._streams.own(reader.map(_same, on_error=self._input_failed)))
 
-    async def close(self) -> None:
+    async def close(self, error: BaseException | None = None) -> None:
         """Close what is left of the run's streams, on the running event loop.
 
-        Of a run that a cancel has ended at once, nothing is waited for.
+        Of a run that was ended at once, threads are not waited for.
+
+        Args:
+            error: what has ended the run.
+
+        Raises:
+            RunError: a node failed at that, and nothing else has.
         """
-        if self._left_behind:
-            self._streams.close_all()
-        else:
-            await self._streams.aclose_all()
+        self._tell(await self._streams.aclose_all(patient=not self._left_behind), error)
 
     def chunks(self, given: Out) -> Steps:
         """Run, and emit the output chunk by chunk; raises as `StoredRun.steps` does."""
@@ -93,12 +98,24 @@ class StreamedRun(StoredRun):
 
     def _run(self, given: Out, collected: list[Any] | None) -> Steps:
         try:
-            return (yield from self._run_to_end(given, collected))
-        finally:
+            result = yield from self._run_to_end(given, collected)
+        except BaseException as error:
             cancel = self._options.cancel
-            self._left_behind = cancel is not None and cancel.due
+            self._left_behind = isinstance(error, asyncio.CancelledError) or (cancel is not None and cancel.due)
             if not self._on_loop:
-                self._streams.close_all()
+                self._tell(self._streams.close_all(), error)
+            raise
+        if not self._on_loop:
+            self._streams.close_all()
+        return result
+
+    @staticmethod
+    def _tell(failed: Sequence[RunError], error: BaseException | None) -> None:
+        """Raise what failed while streams were closed; where the run has ended otherwise, note it there."""
+        if failed and (error is None or isinstance(error, GeneratorExit)):
+            raise failed[0]
+        for other in failed:
+            error.add_note(f"closing a stream failed too: {other}")  # type: ignore[union-attr]  # it is there
 
     def _run_to_end(self, given: Out, collected: list[Any] | None) -> Steps:
         if self._options.cancel is not None:
@@ -137,14 +154,8 @@ class StreamedRun(StoredRun):
             if not isinstance(outcome, Paused) or self._options.write_id is None:
                 return outcome
             stopping = describe(machine.checkpoint(live=True), outcome.signal)
-            try:
-                is_whole = yield from flatten(machine, session, self._saving)
-            except TooSlow as slow:
-                self._slow = self._slow or slow
-                if not machine.stop_flowing():
-                    raise self._unsaved(stopping, None, None, ()) from None
-                session.let_go()
-                continue
+            self._flattening = self._flattening or Flattening(machine, session, self._saving)
+            is_whole = yield from self._flattening.read_all()
             if is_whole and machine.outcome is outcome:
                 return outcome
 
@@ -161,7 +172,8 @@ class StreamedRun(StoredRun):
             for part in list(machine.stream_root.unwanted()):
                 if isinstance(part.value, StreamReader):
                     yield reading(part.value)
-            yield Wait(self._streams.close_all, self._streams.aclose_all)
+            with suppress(Abandoned):  # the output is there; what is still to be closed is left behind
+                yield Wait(self._streams.close_all, self._streams.aclose_all)
         except Abandoned:
             session.abandon()
             return None
@@ -224,27 +236,31 @@ class StreamedRun(StoredRun):
         info: InterruptInfo,
         completed: Iterable[str],
     ) -> Steps:
-        if self._slow is not None:
-            raise self._unsaved(info, checkpoint, header, points)
+        flattening = self._flattening
+        if flattening is not None and flattening.slow is not None:
+            raise self._unsaved(flattening, checkpoint, header, points, info)
         yield from super()._save(checkpoint, header, points, info, completed)
 
     def _unsaved(
         self,
-        info: InterruptInfo,
-        checkpoint: Checkpoint | None,
-        header: Header | None,
+        flattening: Flattening,
+        checkpoint: Checkpoint,
+        header: Header,
         points: Sequence[InterruptPoint],
+        info: InterruptInfo,
     ) -> CheckpointSaveError:
-        assert self._slow is not None, "that is why"
+        limit = self._saving.timeout
+        within = "within its last seconds" if limit is None else f"within flatten_timeout={limit}"
         what = (
-            "error.checkpoint has its node run again from its input, and all else as it finished; app.retry_save(error) "
-            "stores that"
-            if checkpoint is not None
-            else "it is the input of the run, so there is nothing that could be stored"
+            "it is the input of the run, of which error.checkpoint has what had come; app.retry_save(error) stores that as "
+            "if it were all"
+            if flattening.cut
+            else "error.checkpoint has its node run again from its input, and all else as it finished; "
+            "app.retry_save(error) stores that"
         )
         return CheckpointSaveError(
-            f"checkpoint {self._options.write_id!r} was not saved: the stream at node {self._slow} did not end within "
-            f"flatten_timeout={self._saving.timeout}; {what}",
+            f"checkpoint {self._options.write_id!r} was not saved: the stream at node {'/'.join(flattening.slow or ())} did "
+            f"not end {within}; {what}",
             checkpoint_id=self._options.write_id,
             interrupts=points,
             info=info,

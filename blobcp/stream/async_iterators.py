@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from blobcp.errors import StreamError
 from blobcp.stream.feed import Feed, Outcome, Slot, Wake
 from blobcp.stream.signs import END, NOT_YET, End, NotYet
 from blobcp.stream.waiting import runs_loop
 
-__all__ = ["AsyncIteratorFeed"]
+__all__ = ["AsyncIteratorFeed", "Owned"]
 
 T = TypeVar("T")
 
@@ -151,6 +151,37 @@ async def _shut(pulls: _Pulls[T], iterator: AsyncIterator[T], done: Future[None]
             raise
     else:
         done.set_result(None)
+
+
+class Owned(Generic[T]):
+    """An async generator that its owner closes, when and where he wants it, also where its event loop shuts down.
+
+    A loop that shuts down closes all generators at once, which is an error where one of them is about to close another.
+
+    Args:
+        generator: not begun yet.
+    """
+
+    def __init__(self, generator: AsyncGenerator[T, None]) -> None:
+        self._generator = generator
+        self._begun = False
+
+    def __aiter__(self) -> Owned[T]:
+        return self
+
+    def __anext__(self) -> Awaitable[T]:
+        if self._begun:
+            return self._generator.__anext__()
+        self._begun = True
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=None)  # by which a loop learns of it
+        try:
+            return self._generator.__anext__()
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+
+    def aclose(self) -> Awaitable[None]:
+        return self._generator.aclose()
 
 
 _shutting: set[asyncio.Task[None]] = set()

@@ -183,9 +183,11 @@ class StreamReader(Generic[T]):
         if stopping is NOT_YET:
             stopping = await wait_in_task(self._bell, lambda: self._stop(patient=True), tuple, CLOSING)
         if stopping is not NOT_YET:
-            for future in stopping:
-                await settled(future)
-            raise_failed(stopping)
+            await _settle(stopping)
+
+    async def leave(self) -> None:
+        """Do as `aclose` does, but do not wait for a thread that is inside the source: that closes it when it comes out."""
+        await _settle(self.stop(patient=False))
 
     def __enter__(self) -> StreamReader[T]:
         return self
@@ -199,7 +201,8 @@ class StreamReader(Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await self.aclose()
+        # A task that is cancelled is not held up by a thread, which can't be.
+        await (self.leave() if kind is asyncio.CancelledError else self.aclose())
 
     def __repr__(self) -> str:
         state = self._gone or ("at its end" if self._ended else "open")
@@ -302,3 +305,9 @@ class StreamReader(Generic[T]):
         if self._contended:
             self._contended = False
             self._ring()
+
+
+async def _settle(stopping: Iterable[Future[None]]) -> None:
+    for future in stopping:
+        await settled(future)
+    raise_failed(stopping)
