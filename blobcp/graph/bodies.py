@@ -8,9 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from concurrent.futures import Future
 from contextlib import aclosing, closing
+from contextvars import Context
+from dataclasses import dataclass
 from typing import Any
 
 from blobcp.errors import EmptyStreamError, ValueMismatchError
@@ -26,7 +37,17 @@ from blobcp.stream.feed import Feed, Wake
 from blobcp.stream.reader import StreamReader
 from blobcp.stream.signs import END, End, NotYet
 
-__all__ = ["acall_with_chunks", "aread", "body", "call_with_chunks", "gives_chunks", "read", "value_of"]
+__all__ = [
+    "acall_with_chunks",
+    "aread",
+    "body",
+    "call_with_chunks",
+    "gives_chunks",
+    "handed_back",
+    "read",
+    "reader_of",
+    "value_of",
+]
 
 
 def gives_chunks(task: StreamTask) -> bool:
@@ -61,19 +82,29 @@ def value_of(task: StreamTask, chunks: list[Any]) -> Any:
         raise
 
 
-def call_with_chunks(task: StreamTask) -> Callable[[StreamReader[Any]], Any]:
+def reader_of(result: Any) -> StreamReader[Any]:
+    """Return what a handler of chunks gave as a reader; what is no source of chunks is one chunk."""
+    if isinstance(result, StreamReader):
+        return result
+    is_source = isinstance(result, list | tuple | Iterator | AsyncIterable)
+    return StreamReader(result if is_source else [result])
+
+
+def call_with_chunks(streams: Streams, task: StreamTask) -> Callable[[StreamReader[Any]], Any]:
     """Return what a thread calls for a node that gives one value; it takes the reader."""
     node = task.node
 
     def call(reader: StreamReader[Any]) -> Any:
         assert node.chunked is not None, "nested graphs are entered, not called"
         with reader:
-            return node.chunked(reader if node.shape == "collect" else _checked(task, list(reader)))
+            return node.chunked(reader if node.shape == "collect" else _checked(streams, task, list(reader)))
 
     return call
 
 
-def acall_with_chunks(task: StreamTask) -> Callable[[StreamReader[Any]], Coroutine[Any, Any, Any]] | None:
+def acall_with_chunks(
+    streams: Streams, task: StreamTask
+) -> Callable[[StreamReader[Any]], Coroutine[Any, Any, Any]] | None:
     """Return what a loop awaits for such a node; ``None`` where a thread is to call it."""
     node, awaited = task.node, task.node.achunked
     if awaited is None:
@@ -83,16 +114,64 @@ def acall_with_chunks(task: StreamTask) -> Callable[[StreamReader[Any]], Corouti
         async with reader:
             if node.shape == "collect":
                 return await awaited(reader)
-            return await awaited(_checked(task, [chunk async for chunk in reader]))
+            return await awaited(_checked(streams, task, [chunk async for chunk in reader]))
 
     return call
 
 
-def _checked(task: StreamTask, chunks: list[Any]) -> Any:
+def _checked(streams: Streams, task: StreamTask, chunks: list[Any]) -> Any:
     node, value = task.node, value_of(task, chunks)
     if node.takes is not None and not node.takes(value) and not (value is None and task.empty):
         raise Refusal(ValueMismatchError(mismatch(task, "takes", node.takes_name, value), path=task.path))
-    return value
+    return streams.apart(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """A stream that a node makes, by its function or by a handler of chunks.
+
+    Attributes:
+        streams: the run's readers.
+        task: the node's task.
+        scope: what its code sees of the run.
+        eaten: the stream that it is made of.
+        is_last: whether the node is over with it.
+    """
+
+    streams: Streams
+    task: StreamTask
+    scope: Scope
+    eaten: StreamReader[Any]
+    is_last: bool
+
+    def reader(self, chunks: Iterator[Any] | AsyncIterator[Any], context: Context) -> StreamReader[Any]:
+        self.task.over = False
+        feed = StreamReader(chunks, context=context).hand_over("a node's")
+        return self.streams.own(StreamReader._of(_MakingFeed(feed, self)))
+
+    def end(self) -> None:
+        if self.is_last:
+            self.task.over = True
+            self.scope.closed = True
+
+    def charged(self, error: BaseException) -> BaseException:
+        if isinstance(error, asyncio.CancelledError) and not signals_in(error):
+            if self.task.over:  # that is how an async stream is closed
+                return error
+            error = cancelled_inside(error)
+        return self.streams.charge(self.task, self.scope, error)
+
+    def raise_swallowed(self) -> None:
+        """Raise a question that was asked and swallowed: somebody is meant to answer it."""
+        if self.scope.raised:
+            raise InterruptSignal(stops_of(self.scope, None)[0])
+
+    def charge_swallowed(self) -> None:
+        """Do the same where nobody reads on."""
+        try:
+            self.raise_swallowed()
+        except InterruptSignal as stop:
+            self.streams.charge(self.task, self.scope, stop)
 
 
 def body(
@@ -107,68 +186,83 @@ def body(
         reader: what it is given.
         on_loop: whether it may be read on an event loop.
     """
-    task.over = False
-    source: Iterable[Any] | AsyncIterable[Any]
-    if on_loop and task.node.achunked is not None:
-        source = Owned(_async_chunks(streams, task, visit.scope, reader))
-    else:
-        source = _chunks(streams, task, visit.scope, reader)
-    chunks: StreamReader[Any] = StreamReader(source, context=visit.context)
-    return streams.own(StreamReader._of(_BodyFeed(chunks.hand_over("a node's"), reader, task, visit.scope)))
-
-
-def _chunks(streams: Streams, task: StreamTask, scope: Scope, reader: StreamReader[Any]) -> Iterator[Any]:
     node = task.node
-    assert node.chunked is not None, "nested graphs are entered, not called"
+    making = _Making(streams, task, visit.scope, reader, node.post_reading is None)
+
+    def start() -> Any:
+        assert node.chunked is not None, "nested graphs are entered, not called"
+        return node.chunked(reader if node.shape == "transform" else _checked(streams, task, read(reader)))
+
+    async def astart() -> Any:
+        assert node.achunked is not None, "that is why it is read like this"
+        result = node.achunked(reader if node.shape == "transform" else _checked(streams, task, await aread(reader)))
+        return await result if inspect.isawaitable(result) else result
+
+    is_async = on_loop and node.achunked is not None
+    return making.reader(_async_chunks(making, astart) if is_async else _chunks(making, start), visit.context)
+
+
+def handed_back(
+    streams: Streams, task: StreamTask, visit: Visit, reader: StreamReader[Any], given: Any, *, on_loop: bool
+) -> StreamReader[Any]:
+    """Return the stream that a node's post-handler gave for the one that it was given: it is the node's own, too.
+
+    Args:
+        streams: the run's readers.
+        task: the node's task.
+        visit: where its code runs.
+        reader: what the handler was given.
+        given: what it gave.
+        on_loop: whether it may be read on an event loop.
+    """
+    making = _Making(streams, task, visit.scope, reader, True)
+    changed = reader_of(given)
+
+    async def astart() -> Any:
+        return changed
+
+    chunks = _async_chunks(making, astart) if on_loop else _chunks(making, lambda: changed)
+    return making.reader(chunks, visit.context)
+
+
+def _chunks(making: _Making, start: Callable[[], Any]) -> Iterator[Any]:
+    scope = making.scope
     try:
         scope.enter(running_task())
-        result = node.chunked(reader if node.shape == "transform" else _checked(task, read(reader)))
-        with closing(_iterated(refuse_coroutine(result))) as chunks:
+        with closing(_iterated(refuse_coroutine(start()))) as chunks:
             for chunk in chunks:
                 yield chunk
                 scope.enter(running_task())
-        if scope.raised:  # asked, and swallowed
-            raise InterruptSignal(stops_of(scope, None)[0])
+        making.raise_swallowed()
     except GeneratorExit:
+        making.charge_swallowed()
         raise
     except BaseException as error:
-        failed = _charged(streams, task, scope, error)
+        failed = making.charged(error)
         raise failed from failed.__cause__
     finally:
-        scope.closed = True
+        making.end()
 
 
-async def _async_chunks(
-    streams: Streams, task: StreamTask, scope: Scope, reader: StreamReader[Any]
-) -> AsyncGenerator[Any, None]:
-    node = task.node
-    assert node.achunked is not None, "that is why it is read like this"
+async def _async_chunks(making: _Making, start: Callable[[], Awaitable[Any]]) -> AsyncIterator[Any]:
+    scope = making.scope
     try:
         scope.enter(running_task())
-        result = node.achunked(reader if node.shape == "transform" else _checked(task, await aread(reader)))
-        if inspect.isawaitable(result):
-            result = await result
-        async with aclosing(Owned(result if inspect.isasyncgen(result) else _read_on(result))) as chunks:
+        result = await start()
+        own: AsyncGenerator[Any, None] = result if inspect.isasyncgen(result) else _read_on(result)
+        async with aclosing(Owned(own)) as chunks:
             async for chunk in chunks:
                 yield chunk
                 scope.enter(running_task())
-        if scope.raised:  # asked, and swallowed
-            raise InterruptSignal(stops_of(scope, None)[0])
+        making.raise_swallowed()
     except GeneratorExit:
+        making.charge_swallowed()
         raise
     except BaseException as error:
-        failed = _charged(streams, task, scope, error)
+        failed = making.charged(error)
         raise failed from failed.__cause__
     finally:
-        scope.closed = True
-
-
-def _charged(streams: Streams, task: StreamTask, scope: Scope, error: BaseException) -> BaseException:
-    if isinstance(error, asyncio.CancelledError) and not signals_in(error):
-        if task.over:  # that is how an async stream is closed
-            return error
-        error = cancelled_inside(error)
-    return streams.charge(task, scope, error)
+        making.end()
 
 
 def _iterated(result: Any) -> Any:
@@ -181,36 +275,30 @@ def _read_through(result: Any) -> Iterator[Any]:
         yield from reader
 
 
-async def _read_on(result: Any) -> Any:
+async def _read_on(result: Any) -> AsyncGenerator[Any, None]:
     async with StreamReader(result) as reader:
         async for chunk in reader:
             yield chunk
 
 
-class _BodyFeed(Feed[Any]):
+class _MakingFeed(Feed[Any]):
     """What a node gives, together with the stream that it reads; tells its task when it is over."""
 
-    def __init__(self, feed: Feed[Any], eaten: StreamReader[Any], task: StreamTask, scope: Scope) -> None:
+    def __init__(self, feed: Feed[Any], making: _Making) -> None:
         self._feed = feed
-        self._eaten = eaten
-        self._task = task
-        self._scope = scope
+        self._making = making
 
     def read(self, wake: Wake, here: bool) -> Any | End | NotYet:
         item = self._feed.read(wake, here)
         if item is END:
-            self._over()
+            self._making.end()
         return item
 
     def close(self, patient: bool) -> list[Future[None]]:
         # The node first: its clean-up may still read.
-        self._over()
+        self._making.end()
         stopping = self._feed.close(patient)
-        return [*stopping, *self._eaten.stop(patient)]
+        return [*stopping, *self._making.eaten.stop(patient)]
 
     def loops(self) -> Iterable[asyncio.AbstractEventLoop]:
         return self._feed.loops()
-
-    def _over(self) -> None:
-        self._task.over = True
-        self._scope.closed = True

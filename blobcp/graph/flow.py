@@ -1,4 +1,4 @@
-"""The readers of a stream run: handed on, kept unread for a checkpoint, merged where several meet, closed at the end.
+"""The readers of a stream run: handed on, kept unread for a checkpoint, closed at the end.
 
 Here is also known who a failing stream is charged to: the node that makes it, whoever reads it.
 """
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from blobcp.errors import MergeError, RunError
+from blobcp.errors import RunError
+from blobcp.graph.fan_in import FanIn
 from blobcp.graph.instance import GraphRun
 from blobcp.graph.parts import Part, StreamTask
 from blobcp.graph.plan import END
@@ -19,12 +20,8 @@ from blobcp.graph.session import CAUGHT, node_error, stops_of
 from blobcp.points import Signal
 from blobcp.resumption import Snapshot
 from blobcp.scope import InterruptSignal, Scope
-from blobcp.stream.concat import concat
 from blobcp.stream.flatten import KeptChunks
-from blobcp.stream.interleave import merge_streams
-from blobcp.stream.merge import has_merge, merge_values
 from blobcp.stream.reader import StreamReader
-from blobcp.stream.signs import NO_VALUE, NoValue, SourceEnd
 
 __all__ = ["Late", "Refusal", "Streams"]
 
@@ -89,6 +86,11 @@ class Streams:
             self._many = max(MANY, 2 * len(self._readers))
         return reader
 
+    def apart(self, value: Any) -> Any:
+        """Return a value that code may change while what it was made of is kept."""
+        thaw = None if self._snapshot is None else self._snapshot(value)
+        return value if thaw is None else thaw()
+
     def split(self, value: Any, count: int) -> list[Any]:
         if not isinstance(value, StreamReader):
             return [value] * count
@@ -112,10 +114,12 @@ class Streams:
         return self.own(StreamReader(EMPTY if nothing and value is None else [value]))
 
     def gather(self, run: GraphRun, key: str, readers: dict[str, StreamReader[Any]]) -> StreamReader[Any]:
+        if not readers:  # END is reached, and nobody sends it anything
+            return self.own(StreamReader([None]))
         marks = key == END and run.plan.mark_source_end
         if len(readers) == 1 and not marks:
             return next(iter(readers.values()))
-        return self.own(_FanIn(self, run, key, marks).reader(readers))
+        return self.own(FanIn(run, key, marks, self.fail).reader(readers))
 
     def close(self, part: Part) -> None:
         if isinstance(part.value, StreamReader):
@@ -182,6 +186,8 @@ class Streams:
             raised = error if is_own else InterruptSignal(stops[0])
         else:
             raised = error.error if isinstance(error, Refusal) else node_error(task.path, error)
+        if not (stops or task.flowing):
+            task.failure = raised
         self._note(Late(task.run, task, raised, stops), is_late=task.flowing)
         return raised
 
@@ -217,66 +223,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         pending += [at.__context__, at.__cause__]
         if isinstance(at, BaseExceptionGroup):
             pending += at.exceptions
-
-
-class _FanIn:
-    """Merges streams as values would be merged: dicts key by key as they come, other classes once they are whole."""
-
-    def __init__(self, streams: Streams, run: GraphRun, key: str, marks: bool) -> None:
-        self._streams = streams
-        self._run = run
-        self._key = key
-        self._marks = marks
-        self._owner: dict[Any, str] = {}
-        self._passed: dict[str, Any] = {}
-        self._whole: dict[str, list[Any]] = {}
-
-    def reader(self, readers: dict[str, StreamReader[Any]]) -> StreamReader[Any]:
-        named = {source: _named(source, reader) for source, reader in readers.items()}
-        merged = merge_streams(named, mark_ends=True)
-        assert merged is not None, "there are sources"
-        return merged.map(self._take, at_end=self._finish)
-
-    def _take(self, item: Any) -> Any | NoValue:
-        if isinstance(item, SourceEnd):
-            return item if self._marks else NO_VALUE
-        source, chunk = item
-        if not isinstance(chunk, dict) or self._whole or has_merge(chunk):
-            self._whole.setdefault(source, []).append(chunk)
-            return NO_VALUE
-        self._passed.setdefault(source, chunk)
-        for key in chunk:
-            if self._owner.setdefault(key, source) != source:
-                raise self._failed({self._owner[key]: {key: None}, source: {key: None}})
-        return chunk
-
-    def _finish(self) -> Any:
-        if not self._whole:
-            return None
-        try:
-            values = {source: concat(chunks) for source, chunks in self._whole.items()}
-        except Exception as error:
-            raise self._streams.fail(self._run, node_error(self._path, error)) from error
-        values = {**self._passed, **values}
-        in_order = {source: values[source] for source in self._run.plan.data[self._key] if source in values}
-        try:
-            return merge_values(in_order or values)
-        except MergeError:
-            raise self._failed(in_order) from None
-
-    @property
-    def _path(self) -> list[str]:
-        return [*self._run.path, self._key]
-
-    def _failed(self, values: dict[str, Any]) -> RunError:
-        try:
-            merge_values(values)
-        except MergeError as error:
-            error.path = self._path
-            error.args = (f"{'/'.join(error.path)}: {error}",)
-            return self._streams.fail(self._run, error)
-        raise AssertionError(f"values of {list(values)} merge after all")
-
-
-def _named(source: str, reader: StreamReader[Any]) -> StreamReader[Any]:
-    return reader.map(lambda chunk: chunk if isinstance(chunk, SourceEnd) else (source, chunk))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,6 @@ from blobcp.graph.output import Out
 from blobcp.graph.parts import StreamTask
 from blobcp.graph.session import Steps, mismatch, node_error
 from blobcp.scope import Scope
-from blobcp.stream.reader import StreamReader
 from blobcp.stream.signs import NO_VALUE
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "StreamVisit",
     "item_of",
     "joined_chunks",
-    "reader_of",
     "under_key",
     "value_at",
     "works_at_once",
@@ -107,11 +105,3 @@ def item_of(task: StreamTask, key: str, chunk: Any) -> Any:
 def under_key(key: str, chunk: Any) -> dict[str, Any]:
     """Return a chunk as it travels on under an output key."""
     return {key: chunk}
-
-
-def reader_of(result: Any) -> StreamReader[Any]:
-    """Return what a handler of chunks gave as a reader; what is no source of chunks is one chunk."""
-    if isinstance(result, StreamReader):
-        return result
-    is_source = isinstance(result, list | tuple | Iterator | AsyncIterable)
-    return StreamReader(result if is_source else [result])

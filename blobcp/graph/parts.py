@@ -53,6 +53,16 @@ class Sent:
         self.rest = rest
         self.taken = False
 
+    @property
+    def all_parts(self) -> list[Part]:
+        """All that was sent."""
+        return list(self.parts.values()) if self.rest is None else [self.rest]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is not only for one reader, who reads it to its end or for whom nobody does."""
+        return self.rest is not None or len(self.parts) > 1
+
 
 class StreamTask(Task):
     """One visit of a node in a stream run.
@@ -62,6 +72,7 @@ class StreamTask(Task):
         came: what made it run.
         flowing: whether it has handed on a result that may still be in the making.
         over: whether the stream that it made has ended, or was closed.
+        failure: what its code raised before its result was handed on, even if whoever read it has swallowed it.
         lost: whether it was taken back, so that what it does is of no use.
         inner: the graph inside it, also while it is flowing.
         visit: what is done for it now or was done last.
@@ -69,7 +80,7 @@ class StreamTask(Task):
         step: how many steps its graph had done before it.
     """
 
-    __slots__ = ("came", "depth", "flowing", "inner", "lost", "over", "parts", "step", "visit")
+    __slots__ = ("came", "depth", "failure", "flowing", "inner", "lost", "over", "parts", "step", "visit")
 
     def __init__(
         self, run: GraphRun, node: NodePlan, value: Any, *, empty: bool = False, skip_pre: bool = False
@@ -79,6 +90,7 @@ class StreamTask(Task):
         self.came: Sequence[Sent] = ()
         self.flowing = False
         self.over = True
+        self.failure: BaseException | None = None
         self.lost = False
         self.inner: GraphRun | None = None
         self.visit: Visit | None = None

@@ -1,4 +1,4 @@
-"""One graph of a stream run: it remembers what was sent and taken, so that it can be taken back.
+"""One graph of a stream run: what was sent and taken can be taken back.
 
 A node has finished for the machine when it has handed on a stream, and may stop or fail later, while others read it. Then
 all that follows from it has not happened. What was sent and taken since the run began, or rather since the oldest stream
@@ -13,31 +13,29 @@ from typing import Any
 
 from blobcp.checkpoint import Checkpoint
 from blobcp.graph.channel import Channel, make_channel
+from blobcp.graph.history import Remembering, has_ended
 from blobcp.graph.instance import GraphRun, Task
 from blobcp.graph.parts import Flow, Part, Sent, StreamTask
 from blobcp.graph.plan import END, START, GraphPlan, NodePlan
 from blobcp.scope import Frame
 from blobcp.stream.flatten import joined
+from blobcp.stream.reader import StreamReader
 
 __all__ = ["StreamRun"]
 
 
-class StreamRun(GraphRun):
-    """One graph instance of a stream run; channels hold `Part` objects.
+class StreamRun(Remembering):
+    """One graph instance of a stream run.
 
     Attributes:
-        flow: what knows about readers.
         sender: the task whose result is sent next; ``None`` for START.
-        history: what was sent and taken, in order, as far as it may still be taken back.
     """
 
-    __slots__ = ("_base", "_waiting", "flow", "history", "sender")
+    __slots__ = ("_base", "_waiting", "sender")
 
     def __init__(self, plan: GraphPlan, frame: Frame, parent: Task | None, flow: Flow) -> None:
-        super().__init__(plan, frame, parent)
-        self.flow = flow
+        super().__init__(plan, frame, parent, flow)
         self.sender: StreamTask | None = None
-        self.history: list[Sent | StreamTask] = []
         self._waiting: dict[str, list[Sent]] = {}
         self._base = {key: self._channel(key) for key in self.channels}
 
@@ -89,13 +87,13 @@ class StreamRun(GraphRun):
     def end_value(self) -> Any:
         channel = self.channels[END]
         for sent in self._waiting.get(END, ()):
-            sent.taken = True
+            sent.taken = sent.taken or END in sent.parts
         if self.parent is not None and isinstance(self.parent, StreamTask):
             self.parent.depth = max((part.depth for part in channel.values.values()), default=0)
         return self._gathered(END, channel.values, channel.stored_none)
 
     def fits_output(self, value: Any) -> bool:
-        return True
+        return isinstance(value, StreamReader) or super().fits_output(value)
 
     def _task(self, node: NodePlan) -> Task:
         channel = self.channels[node.key]
@@ -104,7 +102,7 @@ class StreamRun(GraphRun):
         task = StreamTask(self, node, None, empty=stored_none or not values)
         task.came = self._waiting.pop(node.key, ())
         for sent in task.came:
-            sent.taken = True
+            sent.taken = sent.taken or node.key in sent.parts
         task.parts = self._in_order(node.key, values)
         task.depth = 1 + max((part.depth for part in values.values()), default=0)
         task.value = self._gathered(node.key, values or {START: Part(node.zero)}, stored_none)
@@ -122,26 +120,9 @@ class StreamRun(GraphRun):
         sources = [source for source in self.plan.data[key] if source in values]
         return {source: values[source] for source in sources or values}
 
-    def walk(self) -> Iterator[GraphRun]:
-        yield from super().walk()
-        for task in self._remembered():
-            if task.flowing and task.inner is not None:
-                yield from task.inner.walk()
-
-    def _remembered(self) -> list[StreamTask]:
-        """Return the tasks of the history; one that was restored was taken before it began."""
-        tasks = [event if isinstance(event, StreamTask) else event.task for event in self.history]
-        return list(dict.fromkeys(task for task in tasks if task is not None))
-
-    def flowing(self) -> Iterator[StreamTask]:
-        """Yield the tasks of this graph whose streams are in the making, in the order in which they were started."""
-        for event in self.history:
-            if isinstance(event, Sent) and event.task is not None and event.task.flowing and not event.task.over:
-                yield event.task
-
     def take_back(self, task: StreamTask) -> list[StreamTask]:
         """Forget that a task has finished, and all that followed; returns the tasks that are lost with it."""
-        lost = self._dependents(task)
+        lost = self.dependents(task)
         gone = {task, *lost}
         self.history = [
             event
@@ -155,42 +136,6 @@ class StreamRun(GraphRun):
         self._forget_finished(task.node.key)
         self._replay()
         return lost
-
-    def _dependents(self, task: StreamTask) -> list[StreamTask]:
-        """Return the tasks that would not have begun if this one had not finished."""
-        started = [event for event in self.history if isinstance(event, StreamTask)]
-        if self.plan.mode == "dag":
-            below = self._below(task.node.key)
-            return [each for each in started if each.node.key in below]
-        # A step begins when the one before has ended; what ran beside this one's successors has not begun either.
-        return [each for each in started if each.step > task.step]
-
-    def unfinished_before(self, task: StreamTask) -> Iterator[Part]:
-        """Yield the streams of earlier steps that still flow, and that a task does not read itself.
-
-        Were one of them to stop, the task would be taken back with all it has done. In a dag there are none: there a task
-        that does not follow from another is never taken back for it.
-        """
-        if self.plan.mode == "pregel":
-            read = _upstream(task)
-            for event in self.history:
-                if not isinstance(event, Sent) or event.task is None or event.task in read:
-                    continue
-                if event.task.step < task.step and not self._has_ended(event.task):
-                    yield from list(event.parts.values())[:1] if event.rest is None else [event.rest]
-        if isinstance(self.parent, StreamTask) and isinstance(self.parent.run, StreamRun):
-            yield from self.parent.run.unfinished_before(self.parent)
-
-    def _below(self, key: str) -> set[str]:
-        """Return the nodes that can only have run after this one, in a graph without loops."""
-        found: set[str] = set()
-        pending = [key]
-        while pending:
-            for target in self.plan.nodes[pending.pop()].targets:
-                if target != END and target not in found:
-                    found.add(target)
-                    pending.append(target)
-        return found
 
     def _forget(self, task: StreamTask) -> None:
         key = task.node.key
@@ -206,17 +151,6 @@ class StreamRun(GraphRun):
         if isinstance(task.inner, StreamRun):
             for below in task.inner.all_tasks():
                 below.lost = True
-
-    def all_tasks(self) -> Iterator[StreamTask]:
-        """Yield all tasks that are known of this graph, and of those inside it."""
-        tasks: dict[StreamTask, None] = {}
-        known = [*self._remembered(), *self.running.values(), *self.ready, *(task for task, _ in self.stopped.values())]
-        tasks.update((task, None) for task in known if isinstance(task, StreamTask))
-        for task in tasks:
-            yield task
-            inner = task.inner or self.children.get(task.node.key)
-            if isinstance(inner, StreamRun):
-                yield from inner.all_tasks()
 
     def _forget_finished(self, key: str) -> None:
         for names in (self.after_hits, self.before_hits, self.last_completed, self.completed_before):
@@ -244,6 +178,7 @@ class StreamRun(GraphRun):
                     self._apply(event)
             else:
                 self._base[event.node.key].take()
+                event.came = ()  # else each visit of a loop would keep the one before
                 for part in event.parts.values():
                     self.flow.close(part)
 
@@ -251,15 +186,7 @@ class StreamRun(GraphRun):
         task = event.task if isinstance(event, Sent) else event
         if task is None:
             return True
-        return task.flowing and self._has_ended(task)
-
-    @staticmethod
-    def _has_ended(task: StreamTask) -> bool:
-        return task.over and (not isinstance(task.inner, StreamRun) or task.inner.is_over())
-
-    def is_over(self) -> bool:
-        """Tell whether no stream that was made in this graph flows any more."""
-        return all(task.over for task in self.all_tasks())
+        return task.flowing and has_ended(task)
 
     @contextmanager
     def _on_base(self) -> Iterator[None]:
@@ -288,44 +215,8 @@ class StreamRun(GraphRun):
             values = {source: joined(value) for source, value in values.items()}
         return self._merge(task.node.key, values)
 
-    def unread(self) -> Iterator[tuple[list[str], Part]]:
-        """Yield the parts that a checkpoint of this graph holds, each with the place that it waits at."""
-        for key, channel in self.channels.items():
-            yield from (([*self.path, key], part) for part in channel.values.values())
-        tasks = [*self.running.values(), *(task for task, _ in self.stopped.values()), *self.ready]
-        for task in tasks:
-            if isinstance(task, StreamTask) and task.node.key not in self.children:
-                yield from ((task.path, part) for part in task.parts.values())
-        for event in self.history:
-            if isinstance(event, Sent) and event.rest is not None and event.task is not None:
-                yield event.task.path, event.rest
-        for child in self.children.values():
-            if isinstance(child, StreamRun):
-                yield from child.unread()
-
-    def unwanted(self) -> Iterator[Part]:
-        """Yield what was sent and nobody took."""
-        for event in self.history:
-            if isinstance(event, Sent) and event.task is not None and not event.taken:
-                yield from event.parts.values() if event.rest is None else (event.rest,)
-        for task in self._remembered():
-            if isinstance(task.inner, StreamRun):
-                yield from task.inner.unwanted()
-
     def checkpoint(self, live: bool = False) -> Checkpoint:
         stored = super().checkpoint(live)
         for channel in stored.channels.values():
             channel.values = {source: self.flow.stored(part) for source, part in channel.values.items()}
         return stored
-
-
-def _upstream(task: StreamTask) -> set[StreamTask]:
-    """Return the tasks whose streams a task reads, itself or through others."""
-    found: set[StreamTask] = set()
-    pending = [task]
-    while pending:
-        for sent in pending.pop().came:
-            if sent.task is not None and sent.task not in found:
-                found.add(sent.task)
-                pending.append(sent.task)
-    return found

@@ -12,7 +12,16 @@ from functools import partial
 from typing import Any
 
 from blobcp.errors import RunError, ValueMismatchError
-from blobcp.graph.bodies import acall_with_chunks, aread, body, call_with_chunks, gives_chunks, read
+from blobcp.graph.bodies import (
+    acall_with_chunks,
+    aread,
+    body,
+    call_with_chunks,
+    gives_chunks,
+    handed_back,
+    read,
+    reader_of,
+)
 from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.effects import Call, RunNodes, Visit
 from blobcp.graph.flow import Refusal, Streams
@@ -23,7 +32,6 @@ from blobcp.graph.lives import (
     StreamVisit,
     item_of,
     joined_chunks,
-    reader_of,
     under_key,
     value_at,
     works_at_once,
@@ -32,6 +40,7 @@ from blobcp.graph.output import Out
 from blobcp.graph.parts import StreamTask
 from blobcp.graph.plan import GraphPlan, NodePlan
 from blobcp.graph.recall import StreamRun
+from blobcp.graph.run_errors import wrong_output
 from blobcp.graph.session import (
     CAUGHT,
     Session,
@@ -219,8 +228,8 @@ class StreamSession(Session):
         except CAUGHT as error:
             self._end(visit, error)
             return
-        if scope.raised:
-            self._end(visit, None)
+        if scope.raised or task.failure is not None:  # it was swallowed
+            self._end(visit, task.failure)
             return
         self.heed_late()
         if visit.void:
@@ -260,13 +269,18 @@ class StreamSession(Session):
             return None
         if gives_chunks(task):
             return Out(self._streams, reader=body(self._streams, task, visit, reader, on_loop=self._on_loop))
-        result = yield from self._driven(task, Driven(call_with_chunks(task), acall_with_chunks(task), reader))
+        result = yield from self._driven(
+            task, Driven(call_with_chunks(self._streams, task), acall_with_chunks(self._streams, task), reader)
+        )
         self._check_result(task, result)
         return Out(self._streams, chunks=[result])
 
     def _check_result(self, task: StreamTask, value: Any) -> None:
-        node = task.node
-        if node.graph is None and node.gives is not None and not node.gives(value):
+        node, inside = task.node, task.run.children.get(task.node.key)
+        if inside is not None:
+            if not inside.fits_output(value):
+                raise ValueMismatchError(wrong_output(inside, value), path=task.path)
+        elif node.gives is not None and not node.gives(value):
             message = mismatch(task, "is declared to return", node.gives_name, value)
             raise ValueMismatchError(message, path=task.path)
 
@@ -274,10 +288,15 @@ class StreamSession(Session):
         self, visit: StreamVisit, task: StreamTask, pre: Callable[[Any, Any], Any], reader: StreamReader[Any]
     ) -> Generator[Any, Any, StreamReader[Any]]:
         if task.node.pre_reading is not None:
-            changed = yield from self._handled(visit, task, task.node.pre_reading, reader)
-            return self._streams.own(reader_of(changed))
+            changed = self._streams.own(
+                reader_of((yield from self._handled(visit, task, task.node.pre_reading, reader)))
+            )
+            if task.node.graph is not None:  # the nodes inside must not be taken for who asks or fails in it
+                changed = StreamReader((yield from self._driven(task, self._reading(changed))))
+            return self._streams.own(changed)
         chunks = yield from self._driven(task, self._reading(reader))
-        changed = yield from self._handled(visit, task, pre, joined_chunks(task, chunks))
+        value = self._streams.apart(joined_chunks(task, chunks))
+        changed = yield from self._handled(visit, task, pre, value)
         return self._streams.own(StreamReader([changed]))
 
     def _go_into(self, visit: StreamVisit, task: StreamTask, plan: GraphPlan, reader: StreamReader[Any]) -> Steps:
@@ -302,18 +321,22 @@ class StreamSession(Session):
         wants_value = (node.post is not None and node.post_reading is None) or any(
             branch.reading is None for branch in node.branches
         )
-        if out.reader is not None and (wants_value or task.depth > MOST_LAZY):
+        is_waited_for = any(send.control and not send.data for send in node.sends)
+        if out.reader is not None and (wants_value or is_waited_for or task.depth > MOST_LAZY):
             out.become((yield from self._driven(task, self._reading(out.reader))))
             task.depth = 0
-            if wants_value and node.gives is not None:
+            if wants_value:
                 self._check_result(task, joined_chunks(task, out.chunks or []))
         elif out.reader is None:
             task.depth = 0
         if node.output_key is not None:
             out.convert(partial(under_key, node.output_key))
         if node.post_reading is not None:
-            changed = yield from self._handled(visit, task, node.post_reading, out.result_reader())
-            out.become(reader_of(changed))
+            given = out.result_reader()
+            changed = yield from self._handled(visit, task, node.post_reading, given)
+            out.become(handed_back(self._streams, task, visit, given, changed, on_loop=self._on_loop))
+            if node.graph is not None and out.reader is not None:  # it has finished, and would have to run again
+                out.become((yield from self._driven(task, self._reading(out.reader))))
         elif node.post is not None:
             changed = yield from self._handled(visit, task, node.post, joined_chunks(task, out.chunks or []))
             out.become([changed])
@@ -344,10 +367,10 @@ class StreamSession(Session):
     def _handled(self, visit: StreamVisit, task: StreamTask, handler: Callable[[Any, Any], Any], value: Any) -> Steps:
         cell = task.run.frame.cell
         assert isinstance(cell, StateCell), "handlers are refused at build time on a graph without state"
+        # One that reads a stream must not keep the state from the nodes that make it.
+        lock = None if isinstance(value, StreamReader) else cell.lock
         return (
-            yield from self._called(
-                task.path, Call(handler, (value, cell.state), visit.context, cell.lock, visit.scope)
-            )
+            yield from self._called(task.path, Call(handler, (value, cell.state), visit.context, lock, visit.scope))
         )
 
     def _reading(self, reader: StreamReader[Any]) -> Driven:
