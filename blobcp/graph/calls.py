@@ -7,11 +7,13 @@ a run has nothing to decide.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+import typing
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from blobcp.graph.node import Node, NodeBody, Signature, chunk_of, gives_chunks, reads_chunks, signature_of
+from blobcp.errors import GraphBuildError
+from blobcp.graph.node import Node, NodeBody, Signature, chunk_of, gives_chunks, reads_chunks, signature_of, type_name
 from blobcp.graph.node import is_async as is_coroutine
 from blobcp.graph.plan import GraphPlan
 from blobcp.stream.concat import concat
@@ -195,7 +197,20 @@ def _value_call(function: Callable[[Any], Any], shape: Shape) -> Callable[[Any],
 
 def _value_signature(key: str, function: Callable[[Any], Any], shape: Shape) -> Signature:
     signature = signature_of(key, function)
+    if shape not in _TAKES_CHUNKS and _is_source(signature.takes):
+        raise GraphBuildError(
+            f"node {key!r} is declared to take {type_name(signature.takes)}, which no value is; annotate the parameter as "
+            "StreamReader to take chunks, or as list to take a whole list"
+        )
     return Signature(
         chunk_of(signature.takes) if shape in _TAKES_CHUNKS else signature.takes,
         chunk_of(signature.gives) if shape in _GIVES_CHUNKS else signature.gives,
+    )
+
+
+def _is_source(annotation: Any) -> bool:
+    """Tell whether an annotation is of what gives its items once: no value that waits in a checkpoint can be that."""
+    kind = typing.get_origin(annotation) or annotation
+    return (
+        isinstance(kind, type) and issubclass(kind, Iterator | AsyncIterable) and kind.__module__ == "collections.abc"
     )

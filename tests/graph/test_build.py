@@ -11,7 +11,7 @@ from drivers import AsyncRunner
 from graphs import appending, chain, echo
 from wiring import wire
 
-from blobcp import END, START, BlobcpError, Graph, GraphBuildError
+from blobcp import END, START, BlobcpError, Graph, GraphBuildError, Node
 from blobcp.stores import MapStore
 
 
@@ -181,6 +181,33 @@ def test_generator_nodes(node: Any) -> None:
     graph.add_edge("g", END)
 
     assert AsyncRunner().invoke(graph.compile(), "x") == "x"
+
+
+def pieces(value: Iterator[str]) -> Iterator[str]:
+    """Take what no value is."""
+    yield from value
+
+
+async def some_pieces(value: AsyncIterator[str]) -> str:
+    """Take what no value is."""
+    return "".join([piece async for piece in value])
+
+
+@pytest.mark.parametrize("node", [pieces, some_pieces, Node(invoke=some_pieces)], ids=repr)
+def test_node_that_takes_an_iterator(node: Any) -> None:
+    """A node of values that is declared to take an iterator is refused, as it would never be given one."""
+    with pytest.raises(GraphBuildError, match=r"node 'n' .* annotate the parameter as StreamReader to take chunks"):
+        Graph().add_node("n", node)
+
+
+def test_node_of_chunks_that_takes_an_iterator() -> None:
+    """A function that is given as one of chunks may call its reader an iterator."""
+    graph = Graph()
+    graph.add_node("n", Node(transform=pieces))
+    graph.add_edge(START, "n")
+    graph.add_edge("n", END)
+
+    assert list(graph.compile().transform(["a", "b"])) == ["a", "b"]
 
 
 @pytest.mark.parametrize("node", [None, "text", 3, {"a": 1}], ids=repr)
