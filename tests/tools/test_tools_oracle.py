@@ -1,13 +1,15 @@
 """Random batches, cut at every stop and answered in random order, against what the calls must come to.
 
-Every step is made by a freshly built app from the bytes in the store, as a new process would. Each tool body is to reach
-its end exactly once, what is not answered is not to be entered, and the messages are to be in the order of the calls.
+Every step is made by a freshly built app from the bytes in the store, as a new process would, by a value run or a stream run.
+Each tool body is to reach its end exactly once, what is not answered is not to be entered, and the messages are to be in the
+order of the calls.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -20,10 +22,14 @@ from hypothesis import strategies as st
 from pausing import solo
 from tool_calls import asking, call
 
-from blobcp import NO_DATA, App, Interrupted, InterruptPoint, ToolsNode, get_interrupt_state, interrupt
+from blobcp import NO_DATA, App, Interrupted, InterruptPoint, ToolsNode, concat, get_interrupt_state, interrupt
 from blobcp.stores import MapStore
+from blobcp.tools import ToolMessages
 
 RUNNERS = [pytest.param(SyncRunner(), id="sync"), pytest.param(AsyncRunner(), id="async")]
+
+
+TOOLS = ["plain", "awaited", "boom", "spell", "aspell", "snap", "nope"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Spec:
 SPECS = st.builds(
     Spec,
     id=st.sampled_from(["a", "b", "c", "d", "e", "", None, "a#2", "#1"]),
-    tool=st.sampled_from(["plain", "awaited", "boom", "nope"]),
+    tool=st.sampled_from(TOOLS),
     questions=st.sampled_from([0, 0, 1, 1, 1, 2, 3]),
 )
 OPTIONS = st.sampled_from([{}, {"parallel": False}, {"max_parallel": 2}, {"max_parallel": 3}])
@@ -64,16 +70,40 @@ def build(store: MapStore, calls: Calls, options: dict[str, Any]) -> App:
     def boom(number: int, questions: int) -> str:
         raise ValueError(work(number, questions))
 
-    node = ToolsNode([plain, awaited, boom], on_error="message", on_unknown="message", **options)
+    def spell(number: int, questions: int) -> Iterator[str]:
+        yield "so: "
+        yield from work(number, questions)
+
+    async def aspell(number: int, questions: int) -> AsyncIterator[str]:
+        yield "so: "
+        for letter in work(number, questions):
+            yield letter
+
+    def snap(number: int, questions: int) -> Iterator[str]:
+        yield "so: "
+        raise ValueError(work(number, questions))
+
+    node = ToolsNode([plain, awaited, boom, spell, aspell, snap], on_error="message", on_unknown="message", **options)
     return solo(node, key="tools").compile(store=store)
 
 
 def expected(number: int, spec: Spec) -> str:
     """Return what a call must come to."""
     if spec.tool == "nope":
-        return "Error: there is no tool 'nope'; the tools are plain, awaited, boom"
+        return f"Error: there is no tool 'nope'; the tools are {', '.join(TOOLS[:-1])}"
     text = f"{number}: {[f'<{number}.{turn}>' for turn in range(spec.questions)]}"
-    return f"Error: ValueError: {text}" if spec.tool == "boom" else text
+    if spec.tool.endswith("spell"):
+        return f"so: {text}"
+    return f"Error: ValueError: {text}" if spec.tool in ("boom", "snap") else text
+
+
+def streamed(runner: Runner, app: App, size: int, input: Any = None, **options: Any) -> list[Any]:
+    """Run by a stream run, and return the joined messages; each chunk is to have a place for each call."""
+    chunks = runner.stream(app, input, **options)
+    assert {(type(chunk), len(chunk)) for chunk in chunks} == {(ToolMessages, size)}
+    joined = concat(chunks)
+    assert type(joined) is list
+    return joined
 
 
 def number_of(point: InterruptPoint) -> int:
@@ -81,25 +111,27 @@ def number_of(point: InterruptPoint) -> int:
     return int(point.info.partition(".")[0])
 
 
-def answer_until_done(runner: Runner, specs: list[Spec], options: dict[str, Any], random: Random) -> tuple[Any, Calls]:
+def answer_until_done(runner: Runner, specs: list[Spec], choices: dict[str, Any], random: Random) -> tuple[Any, Calls]:
     """Take a batch from stop to stop."""
     store, calls = MapStore(), Calls()
     message = asking(*(call(at.id, at.tool, number=n, questions=at.questions) for n, at in enumerate(specs)))
     points: list[InterruptPoint] = []
     plain_runs = 0
     for _ in range(100):
-        app = build(store, calls, options)
+        app = build(store, calls, choices)
         before = Counter(calls.count)
         answers: dict[str, Any] = {}
-        try:
-            if not points:
-                return runner.invoke(app, message, checkpoint_id="1"), calls
-            if plain_runs < 2 and random.random() < 0.1:
-                plain_runs += 1
-                return runner.invoke(app, None, checkpoint_id="1"), calls
+        if points and (plain_runs >= 2 or random.random() >= 0.1):
             for point in random.sample(points, random.randint(1, min(2, len(points)))):
                 answers[point.id] = NO_DATA if random.random() < 0.1 else f"<{point.info}>"
-            return runner.resume(app, "1", answers), calls
+        elif points:
+            plain_runs += 1
+        options = {"checkpoint_id": "1", "answers": answers or None}
+        given = None if points else message
+        try:
+            if random.random() < 0.5:
+                return runner.invoke(app, given, **options), calls
+            return streamed(runner, app, len(specs), given, **options), calls
         except Interrupted as stop:
             now = stop.interrupts
         check_stop(points, answers, now, {int(key.split()[1]) for key in calls.count - before if "enter" in key})
