@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections.abc import (
     AsyncGenerator,
+    AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
@@ -199,7 +200,7 @@ def body(
         return await result if inspect.isawaitable(result) else result
 
     is_async = on_loop and node.achunked is not None
-    return making.reader(_async_chunks(making, astart) if is_async else _chunks(making, start), visit.context)
+    return making.reader(Owned(_async_chunks(making, astart)) if is_async else _chunks(making, start), visit.context)
 
 
 def handed_back(
@@ -221,7 +222,7 @@ def handed_back(
     async def astart() -> Any:
         return changed
 
-    chunks = _async_chunks(making, astart) if on_loop else _chunks(making, lambda: changed)
+    chunks = Owned(_async_chunks(making, astart)) if on_loop else _chunks(making, lambda: changed)
     return making.reader(chunks, visit.context)
 
 
@@ -244,13 +245,12 @@ def _chunks(making: _Making, start: Callable[[], Any]) -> Iterator[Any]:
         making.end()
 
 
-async def _async_chunks(making: _Making, start: Callable[[], Awaitable[Any]]) -> AsyncIterator[Any]:
+async def _async_chunks(making: _Making, start: Callable[[], Awaitable[Any]]) -> AsyncGenerator[Any, None]:
     scope = making.scope
     try:
         scope.enter(running_task())
         result = await start()
-        own: AsyncGenerator[Any, None] = result if inspect.isasyncgen(result) else _read_on(result)
-        async with aclosing(Owned(own)) as chunks:
+        async with aclosing(Owned(_async_iterated(result))) as chunks:
             async for chunk in chunks:
                 yield chunk
                 scope.enter(running_task())
@@ -273,6 +273,10 @@ def _iterated(result: Any) -> Any:
 def _read_through(result: Any) -> Iterator[Any]:
     with StreamReader(result) as reader:
         yield from reader
+
+
+def _async_iterated(result: Any) -> Any:
+    return result if inspect.isasyncgen(result) else _read_on(result)
 
 
 async def _read_on(result: Any) -> AsyncGenerator[Any, None]:

@@ -2,7 +2,7 @@
 
 Each stop is answered in part or in full, in any order, sometimes forked, sometimes just run again; every step is made by a
 freshly built app, as a new process would. The uncut run, which knows all answers beforehand, is the oracle: same output,
-same states, every node body finished exactly once.
+same states, every node body finished exactly once; streaming nodes in steps at least once.
 """
 
 from __future__ import annotations
@@ -148,9 +148,16 @@ def compare(runner: Runner, spec: GraphSpec, seed: int, rounds: int = 0, kinds: 
     uncut = Calls()
     builder = Builder(known, uncut, isinstance(runner, AsyncRunner), stops=False)
     expected = runner.invoke(builder.app(spec, rounds=rounds), INPUT)
-    finished = {key: count for key, count in uncut.count.items() if key.startswith("done ")}
+    finished, made = _counts(uncut, "done "), _counts(uncut, "made ")
 
-    assert rounds or set(finished.values()) == {1}
+    assert rounds or {*finished.values(), *made.values()} == {1}
     for result, calls in CutRun(runner, spec, rounds, seed, kinds).all_results():
         assert result == expected
-        assert {key: count for key, count in calls.count.items() if key.startswith("done ")} == finished
+        assert _counts(calls, "done ") == finished
+        again = _counts(calls, "made ")
+        assert again.keys() == made.keys()
+        assert all(again[key] >= made[key] for key in made)
+
+
+def _counts(calls: Calls, kind: str) -> dict[str, int]:
+    return {key: count for key, count in calls.count.items() if key.startswith(kind)}

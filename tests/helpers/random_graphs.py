@@ -119,7 +119,8 @@ class Builder:
 
     Args:
         ask: what nodes ask by; a function that knows the answers makes an uncut run.
-        calls: entries of bodies under their paths, finished ones under ``done`` and their paths.
+        calls: entries of bodies under their paths, finished ones under ``done`` and their paths; under ``made`` and
+            their paths those of streaming nodes in steps, which run again where a stream of an earlier step stops late.
         asynchronous: whether nodes may be async functions.
         stops: whether the options to stop before and after nodes are used.
     """
@@ -133,7 +134,7 @@ class Builder:
         """Return the app of a root graph, or of one that visits it, nested, so many times."""
         if rounds:
             return self._looping(spec, rounds).compile(store=store)
-        return self._graph(spec, "", spec.stateful).compile(store=store, **self._options(spec))
+        return self._graph(spec, "", spec.stateful, in_steps=False).compile(store=store, **self._options(spec))
 
     def _looping(self, spec: GraphSpec, rounds: int) -> Graph:
         def count(value: Any, state: Trace) -> Any:
@@ -145,7 +146,7 @@ class Builder:
                 return END if trace.done["rounds"] == rounds else "loop"
 
         graph = Graph(dict, dict, state=Trace)
-        inner = self._graph(spec, "", True)
+        inner = self._graph(spec, "", True, in_steps=False)
         graph.add_node("loop", inner.compile(**self._options(spec)) if spec.own else inner, post=count)
         graph.add_edge(START, "loop")
         graph.add_branch("loop", choose, ["loop", END])
@@ -155,12 +156,13 @@ class Builder:
         stops = {"interrupt_before": spec.before, "interrupt_after": spec.after} if self.stops else {}
         return {**MODES[spec.mode], **stops}
 
-    def _graph(self, spec: GraphSpec, path: str, has_state: bool) -> Graph:
+    def _graph(self, spec: GraphSpec, path: str, has_state: bool, *, in_steps: bool) -> Graph:
+        in_steps = in_steps or spec.mode == "pregel"
         graph = Graph(dict, dict, state=Trace if spec.stateful else None)
         for number, layer in enumerate(spec.layers):
             for index, node in enumerate(layer):
                 key = f"n{number}{index}"
-                self._add_node(graph, key, node, f"{path}/{key}", has_state)
+                self._add_node(graph, key, node, f"{path}/{key}", has_state, in_steps=in_steps)
         graph.add_node(LAST, self._last(f"{path}/{LAST}", spec.stateful))
         for key in range(len(spec.layers[0])):
             graph.add_edge(START, f"n0{key}")
@@ -184,13 +186,15 @@ class Builder:
 
         graph.add_branch(key, choose, ends)
 
-    def _add_node(self, graph: Graph, key: str, spec: NodeSpec, path: str, has_state: bool) -> None:
+    def _add_node(self, graph: Graph, key: str, spec: NodeSpec, path: str, has_state: bool, *, in_steps: bool) -> None:
         pre = self._pre(path, asks=spec.pre == "asks") if spec.pre else None
         asks_after = spec.post == "asks" and spec.inner is not None
         post = self._post(key, path, asks=asks_after) if spec.post else None
         node: Any = self._body(key, spec, path, has_state)
+        if spec.shape != "invoke":
+            node = self._streaming(key, spec, path, has_state, in_steps=in_steps)
         if spec.inner is not None:
-            node = self._graph(spec.inner, path, has_state or spec.inner.stateful)
+            node = self._graph(spec.inner, path, has_state or spec.inner.stateful, in_steps=in_steps)
             if spec.inner.own:
                 node = node.compile(**self._options(spec.inner))
         graph.add_node(key, node, pre=pre, post=post, output_key=key)
@@ -211,7 +215,9 @@ class Builder:
 
         return post
 
-    def _streaming(self, key: str, spec: NodeSpec, path: str, has_state: bool) -> Callable[[Any], Any]:
+    def _streaming(
+        self, key: str, spec: NodeSpec, path: str, has_state: bool, *, in_steps: bool
+    ) -> Callable[[Any], Any]:
         """Return a node that gives its text in parts, and asks in between."""
         styles = {"in turn": self._in_turn, "parts": _in_parts, "app": _in_an_app}
 
@@ -222,10 +228,10 @@ class Builder:
             answers = styles[spec.style](self.ask, questions) if questions else []
             yield f"{checksum(value)}:"
             yield ",".join(answers)
-            if has_state:
+            if has_state and not in_steps:
                 with use_state(Trace) as trace:
                     trace.finish(path)
-            self.calls.note(f"done {path}")
+            self.calls.note(f"made {path}" if in_steps else f"done {path}")
 
         def through(chunks: StreamReader[Any]) -> Iterator[str]:
             yield from body(concat(chunks))
@@ -245,8 +251,6 @@ class Builder:
         return body if spec.shape == "stream" else through
 
     def _body(self, key: str, spec: NodeSpec, path: str, has_state: bool) -> Callable[[Any], Any]:
-        if spec.shape != "invoke":
-            return self._streaming(key, spec, path, has_state)
         styles = {"in turn": self._in_turn, "parts": _in_parts, "app": _in_an_app}
 
         def body(value: dict[str, Any]) -> str:
