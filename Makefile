@@ -23,6 +23,7 @@ soak: $(VENV)/installed-test
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/step_cost.py
+	$(BIN)/python benchmarks/stream_cost.py
 	$(BIN)/python benchmarks/codec_cost.py
 	$(BIN)/python benchmarks/store_cost.py
 	$(BIN)/python benchmarks/migration_cost.py
