@@ -31,6 +31,8 @@ SERVERS = {
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
+ANCHORED = re.compile(r"\]\((?!https?:)([^)#\s]*)(#[^)]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CHANGING = (
     (re.compile(r"\b[0-9a-f]{32,}\b"), "<hex>"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d+:]*"), "<time>"),
@@ -131,6 +133,24 @@ def test_links_lead_somewhere(page: Path) -> None:
     ]
 
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_headings(page: Path) -> None:
+    """Every relative link with an anchor leads to a heading that is there, of the page itself or of another one."""
+    broken = [
+        f"{target}{anchor}"
+        for target, anchor in ANCHORED.findall(page.read_text(encoding="utf-8"))
+        if anchor[1:] not in anchors_of((page.parent / target) if target else page)
+    ]
+
+    assert broken == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return what the headings of a page are linked by: their words in lower case, apart by dashes."""
+    without_code = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in HEADING.findall(without_code)}
 
 
 def test_every_page_is_in_the_contents() -> None:
