@@ -10,7 +10,6 @@ import asyncio
 import inspect
 from collections.abc import (
     AsyncGenerator,
-    AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
@@ -28,9 +27,9 @@ from typing import Any
 from blobcp.errors import EmptyStreamError, ValueMismatchError
 from blobcp.graph.effects import Visit
 from blobcp.graph.flow import Refusal, Streams
+from blobcp.graph.judging import mismatch, signals_in, stops_of
 from blobcp.graph.parts import StreamTask
 from blobcp.graph.pool import cancelled_inside, refuse_coroutine
-from blobcp.graph.session import mismatch, signals_in, stops_of
 from blobcp.scope import InterruptSignal, Scope, running_task
 from blobcp.stream.async_iterators import Owned
 from blobcp.stream.concat import concat

@@ -7,7 +7,7 @@ from typing import Any
 
 from blobcp.errors import MergeError, RunError
 from blobcp.graph.instance import GraphRun
-from blobcp.graph.session import node_error
+from blobcp.graph.judging import node_error
 from blobcp.stream.concat import concat
 from blobcp.stream.interleave import merge_streams
 from blobcp.stream.merge import has_merge, merge_values

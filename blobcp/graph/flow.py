@@ -14,9 +14,9 @@ from typing import Any, Final
 from blobcp.errors import RunError
 from blobcp.graph.fan_in import FanIn
 from blobcp.graph.instance import GraphRun
+from blobcp.graph.judging import CAUGHT, node_error, stops_of
 from blobcp.graph.parts import Part, StreamTask
 from blobcp.graph.plan import END
-from blobcp.graph.session import CAUGHT, node_error, stops_of
 from blobcp.points import Signal
 from blobcp.resumption import Snapshot
 from blobcp.scope import InterruptSignal, Scope

@@ -12,9 +12,10 @@ from blobcp.graph.bodies import gives_chunks, value_of
 from blobcp.graph.effects import Visit
 from blobcp.graph.flow import Refusal
 from blobcp.graph.instance import Task
+from blobcp.graph.judging import mismatch, node_error
 from blobcp.graph.output import Out
 from blobcp.graph.parts import StreamTask
-from blobcp.graph.session import Steps, mismatch, node_error
+from blobcp.graph.session import Steps
 from blobcp.scope import Scope
 from blobcp.stream.signs import NO_VALUE
 

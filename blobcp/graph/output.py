@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from blobcp.graph.flow import Streams
-from blobcp.graph.session import node_error
+from blobcp.graph.judging import node_error
 from blobcp.stream.concat import concat
 from blobcp.stream.reader import StreamReader
 

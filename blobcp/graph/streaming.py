@@ -26,6 +26,7 @@ from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.effects import Call, RunNodes, Visit
 from blobcp.graph.flow import Refusal, Streams
 from blobcp.graph.instance import GraphRun, Task
+from blobcp.graph.judging import CAUGHT, keys_chosen, mismatch, node_error, signals_in, wrong_input
 from blobcp.graph.lives import (
     MOST_LAZY,
     Driven,
@@ -41,17 +42,7 @@ from blobcp.graph.parts import StreamTask
 from blobcp.graph.plan import GraphPlan, NodePlan
 from blobcp.graph.recall import StreamRun
 from blobcp.graph.run_errors import wrong_output
-from blobcp.graph.session import (
-    CAUGHT,
-    Session,
-    Steps,
-    keys_chosen,
-    make_cell,
-    mismatch,
-    node_error,
-    signals_in,
-    wrong_input,
-)
+from blobcp.graph.session import Session, Steps, make_cell
 from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
 from blobcp.graph.stream_machine import StreamMachine
