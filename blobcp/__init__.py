@@ -97,7 +97,7 @@ from blobcp.stream import (
     register_merge,
     stream_pipe,
 )
-from blobcp.tools import Tool, ToolCall, ToolsNode
+from blobcp.tools import Tool, ToolCall, ToolMessages, ToolsNode
 from blobcp.typed_none import is_typed_none, register_typed_none
 
 __all__ = [
@@ -169,6 +169,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolError",
+    "ToolMessages",
     "ToolsNode",
     "UnknownInterruptError",
     "UnknownTypeError",
