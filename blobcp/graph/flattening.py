@@ -19,7 +19,7 @@ from blobcp.graph.session import CAUGHT, node_error
 from blobcp.graph.stream_machine import StreamMachine
 from blobcp.graph.streaming import StreamSession
 from blobcp.stream.concat import concat
-from blobcp.stream.flatten import KeptChunks, aconcat_stream, concat_stream
+from blobcp.stream.flatten import KeptChunks, aread_within, read_within
 from blobcp.stream.reader import StreamReader
 
 __all__ = ["Flattening", "reading"]
@@ -97,12 +97,8 @@ class Flattening:
 
 
 def reading(reader: StreamReader[Any], timeout: timedelta | None = None, *, heeds: bool = True) -> Wait:
-    """Return the wait for all chunks of a stream."""
-    return Wait(
-        partial(concat_stream, reader, timeout=timeout, concat=list),
-        partial(aconcat_stream, reader, timeout=timeout, concat=list),
-        heeds,
-    )
+    """Return the wait for all chunks of a stream, which is not closed: a node whose stream is closed is over."""
+    return Wait(partial(read_within, reader, timeout), partial(aread_within, reader, timeout), heeds)
 
 
 def _store(part: Part, chunks: list[Any], *, keep: bool) -> None:

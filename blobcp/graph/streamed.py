@@ -5,7 +5,6 @@ A run whose output has begun may still stop, or fail: it is over when that has e
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -46,7 +45,7 @@ class StreamedRun(StoredRun):
     _streams: Streams
     _saving: StreamSaving
     _on_loop: bool
-    _left_behind = False
+    _patient = True
     _flattening: Flattening | None = None
     _root: StreamRun | None = None
 
@@ -78,7 +77,7 @@ class StreamedRun(StoredRun):
     async def close(self, error: BaseException | None = None) -> None:
         """Close what is left of the run's streams, on the running event loop.
 
-        Of a run that was ended at once, threads are not waited for.
+        Of a run that has not ended well, no thread is waited for that is inside a source; it may never come out.
 
         Args:
             error: what has ended the run.
@@ -86,7 +85,7 @@ class StreamedRun(StoredRun):
         Raises:
             RunError: a node failed at that, and nothing else has.
         """
-        self._tell(await self._streams.aclose_all(patient=not self._left_behind), error)
+        self._tell(await self._streams.aclose_all(patient=self._patient), error)
 
     def chunks(self, given: Out) -> Steps:
         """Run, and emit the output chunk by chunk; raises as `StoredRun.steps` does."""
@@ -100,8 +99,7 @@ class StreamedRun(StoredRun):
         try:
             result = yield from self._run_to_end(given, collected)
         except BaseException as error:
-            cancel = self._options.cancel
-            self._left_behind = isinstance(error, asyncio.CancelledError) or (cancel is not None and cancel.due)
+            self._patient = isinstance(error, GeneratorExit)
             if not self._on_loop:
                 self._tell(self._streams.close_all(), error)
             raise
@@ -191,7 +189,7 @@ class StreamedRun(StoredRun):
             value = concat(chunks)
         except Exception as error:
             raise node_error([END_KEY], error) from error
-        if self._plan.gives is not None and not self._plan.gives(value):
+        if not self._root.fits_output(value):
             raise ValueMismatchError(wrong_output(self._root, value), path=self._root.path)
         return value
 
@@ -250,10 +248,10 @@ class StreamedRun(StoredRun):
         info: InterruptInfo,
     ) -> CheckpointSaveError:
         limit = self._saving.timeout
-        within = "within its last seconds" if limit is None else f"within flatten_timeout={limit}"
+        within = "soon after the cancel" if limit is None else f"within flatten_timeout={limit}"
         what = (
             "it is the input of the run, of which error.checkpoint has what had come; app.retry_save(error) stores that as "
-            "if it were all"
+            "if it were all, and compile(flatten_timeout=...) has a run wait longer"
             if flattening.cut
             else "error.checkpoint has its node run again from its input, and all else as it finished; "
             "app.retry_save(error) stores that"

@@ -16,7 +16,16 @@ from blobcp.stream.concat import concat
 from blobcp.stream.reader import StreamReader
 from blobcp.stream.signs import END, NOT_YET
 
-__all__ = ["KeptChunks", "aconcat_stream", "akeep_chunks", "concat_stream", "joined", "keep_chunks"]
+__all__ = [
+    "KeptChunks",
+    "aconcat_stream",
+    "akeep_chunks",
+    "aread_within",
+    "concat_stream",
+    "joined",
+    "keep_chunks",
+    "read_within",
+]
 
 T = TypeVar("T")
 
@@ -92,38 +101,51 @@ def joined(value: Any) -> Any:
 
 
 def _read(reader: StreamReader[T], timeout: timedelta | None) -> list[T]:
-    deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
-    chunks: list[T] = []
     with reader:
-        while True:
-            try:
-                item = reader.read_before(deadline)
-            except _ABOUT_THE_READER:
-                raise
-            except Exception as error:
-                if deadline is not None and isinstance(error, StreamTimeoutError) and time.monotonic() >= deadline:
-                    raise _too_slow(timeout, chunks) from None
-                raise _failed(error, chunks) from error
-            if item is END or item is NOT_YET:
-                return chunks
-            chunks.append(item)
+        return read_within(reader, timeout)
 
 
 async def _aread(reader: StreamReader[T], timeout: timedelta | None) -> list[T]:
-    chunks: list[T] = []
-    limit = asyncio.timeout(None if timeout is None else timeout.total_seconds())
     async with reader:
         try:
-            async with limit:
-                async for chunk in reader:
-                    chunks.append(chunk)
+            return await aread_within(reader, timeout)
+        except StreamTimeoutError:
+            reader.close()  # waiting for the source to stop would go on after the time limit
+            raise
+
+
+def read_within(reader: StreamReader[T], timeout: timedelta | None) -> list[T]:
+    """Read a stream to its end and return its chunks; does not close it, and raises as :func:`concat_stream` does."""
+    deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
+    chunks: list[T] = []
+    while True:
+        try:
+            item = reader.read_before(deadline)
         except _ABOUT_THE_READER:
             raise
         except Exception as error:
-            if limit.expired():
-                reader.close()  # waiting for the source to stop would go on after the time limit
+            if deadline is not None and isinstance(error, StreamTimeoutError) and time.monotonic() >= deadline:
                 raise _too_slow(timeout, chunks) from None
             raise _failed(error, chunks) from error
+        if item is END or item is NOT_YET:
+            return chunks
+        chunks.append(item)
+
+
+async def aread_within(reader: StreamReader[T], timeout: timedelta | None) -> list[T]:
+    """Do as :func:`read_within` does, on the running event loop."""
+    chunks: list[T] = []
+    limit = asyncio.timeout(None if timeout is None else timeout.total_seconds())
+    try:
+        async with limit:
+            async for chunk in reader:
+                chunks.append(chunk)
+    except _ABOUT_THE_READER:
+        raise
+    except Exception as error:
+        if limit.expired():
+            raise _too_slow(timeout, chunks) from None
+        raise _failed(error, chunks) from error
     return chunks
 
 
