@@ -181,6 +181,24 @@ def test_a_tool_that_asks_in_mid_stream(
 
 
 @KINDS
+@WAYS
+def test_a_question_in_mid_stream_that_reads_differently(runner: Runner, kind: str, first: str, second: str) -> None:
+    """A question that holds a time, say, is known by its turn, also after chunks that came through other threads and tasks."""
+    times = Calls()
+
+    def tell() -> Iterator[str]:
+        yield "a"
+        yield str(interrupt(f"it is {times.note('asked')} o'clock, go on?"))
+
+    app = tools_app(streaming(kind, tell), store=MapStore())
+    stop = stopped(runner, app, first, asking(call("1", "tell"), call("2", "tell")), checkpoint_id="1")
+    messages = run(runner, app, second, checkpoint_id="1", answers={point.id: "!" for point in stop.interrupts})
+
+    assert contents(messages) == {"1": "a!", "2": "a!"}
+    assert times["asked"] == 4
+
+
+@KINDS
 def test_an_answer_given_in_mid_stream(runner: Runner, kind: str) -> None:
     """A resume that streams gives the pieces of the answered call as they come; nothing of the other call is entered."""
     app = tools_app(*fours(Calls(), kind, True), store=MapStore())

@@ -301,6 +301,35 @@ def test_a_reader_that_leaves(runner: Runner, kind: str, options: dict[str, Any]
 
 
 @KINDS
+def test_a_tool_of_which_nothing_is_said_yet(runner: Runner, kind: str) -> None:
+    """K45: a tool whose chunks can't be told bit by bit is closed too when the reader leaves, though it never ends itself."""
+    calls = Calls()
+    entered = threading.Event()
+
+    def endless() -> Iterator[Any]:
+        try:
+            while True:
+                entered.set()
+                yield {"more": "and more"}
+        finally:
+            calls.note("closed")
+
+    async def quick() -> str:
+        assert await asyncio.to_thread(entered.wait, LIMIT)
+        return "quick"
+
+    def quick_plain() -> str:
+        assert entered.wait(LIMIT)
+        return "quick"
+
+    app = tools_app(streaming(kind, endless), Tool(quick if kind == "awaited" else quick_plain, name="quick"))
+    request = asking(call("1", "quick"), call("2", "endless"))
+    with nothing_left():
+        assert first_chunks(runner, app, request, 1) == [[tool_message("1", "quick", "quick"), None]]
+        until(lambda: calls["closed"] == 1)
+
+
+@KINDS
 def test_a_reader_that_leaves_waits_for_clean_up(runner: Runner, kind: str) -> None:
     """A tool that waits for its chunk to be read has been closed when the reader's own closing is over."""
     calls = Calls()
