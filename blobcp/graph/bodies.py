@@ -152,7 +152,8 @@ class _Making:
     def end(self) -> None:
         if self.is_last:
             self.task.over = True
-            self.scope.closed = True
+            if self.task.flowing:  # else handlers and branches follow, which may ask
+                self.scope.closed = True
 
     def charged(self, error: BaseException) -> BaseException:
         if isinstance(error, asyncio.CancelledError) and not signals_in(error):

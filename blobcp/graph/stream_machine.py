@@ -64,14 +64,15 @@ class StreamMachine(Machine):
             Whether there were any.
         """
         found = False
-        for task in self._flowing():
+        for task in self.flowing():
             if not (task.lost or task.over):
                 found = True
                 self._stop_flowing(task, ())
                 self._advance(task.run)
         return found
 
-    def _flowing(self) -> list[StreamTask]:
+    def flowing(self) -> list[StreamTask]:
+        """Return the tasks of functions whose streams are in the making."""
         runs = [run for run in self.stream_root.walk() if isinstance(run, StreamRun)]
         return [task for run in runs for task in run.flowing() if task.node.graph is None]
 

@@ -24,9 +24,9 @@ from blobcp.graph.bodies import (
 )
 from blobcp.graph.cancelling import Cancelling
 from blobcp.graph.effects import Call, RunNodes, Visit
-from blobcp.graph.flow import Refusal, Streams
+from blobcp.graph.flow import Late, Refusal, Streams
 from blobcp.graph.instance import GraphRun, Task
-from blobcp.graph.judging import CAUGHT, keys_chosen, mismatch, node_error, signals_in, wrong_input
+from blobcp.graph.judging import CAUGHT, keys_chosen, mismatch, node_error, signals_in, stops_of, wrong_input
 from blobcp.graph.lives import (
     MOST_LAZY,
     Driven,
@@ -46,7 +46,7 @@ from blobcp.graph.session import Session, Steps, make_cell
 from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
 from blobcp.graph.stream_machine import StreamMachine
-from blobcp.scope import CURRENT, Frame, Scope
+from blobcp.scope import CURRENT, Frame, InterruptSignal, Scope
 from blobcp.stream.reader import StreamReader
 
 __all__ = ["StreamSession"]
@@ -161,6 +161,14 @@ class StreamSession(Session):
                 self._stream_machine.stopped_late(task, late.signals)
             self.let_go()
         return found
+
+    def heed_left(self) -> bool:
+        """Do the same at the end of the output; whoever has asked by then, swallowed it and is not read on stops, too."""
+        for task in self._stream_machine.flowing():
+            stops = stops_of(task.scope, None) if task.scope is not None else []
+            if stops:
+                self._streams.late.append(Late(task.run, task, InterruptSignal(stops[0]), stops))
+        return self.heed_late()
 
     def let_go(self) -> None:
         """Leave what is done for tasks that were taken back."""
