@@ -1,53 +1,23 @@
-"""The code of a node in a stream run: what reads its input, calls its function and makes its stream.
-
-A function that gives chunks runs while its stream is read, in whoever reads it, but in the node's own context. What comes
-out of it is charged to the node.
-"""
+"""How a node's function is called in a stream run for one value, and how streams are read for that."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
-    Awaitable,
     Callable,
     Coroutine,
-    Iterable,
     Iterator,
 )
-from concurrent.futures import Future
-from contextlib import aclosing, closing
-from contextvars import Context
-from dataclasses import dataclass
 from typing import Any
 
 from blobcp.errors import EmptyStreamError, ValueMismatchError
-from blobcp.graph.effects import Visit
 from blobcp.graph.flow import Refusal, Streams
-from blobcp.graph.judging import mismatch, signals_in, stops_of
+from blobcp.graph.judging import mismatch
 from blobcp.graph.parts import StreamTask
-from blobcp.graph.pool import cancelled_inside, refuse_coroutine
-from blobcp.scope import InterruptSignal, Scope, running_task
-from blobcp.stream.async_iterators import Owned
 from blobcp.stream.concat import concat
-from blobcp.stream.feed import Feed, Wake
 from blobcp.stream.reader import StreamReader
-from blobcp.stream.signs import END, End, NotYet
 
-__all__ = [
-    "acall_with_chunks",
-    "aread",
-    "body",
-    "call_with_chunks",
-    "gives_chunks",
-    "handed_back",
-    "read",
-    "reader_of",
-    "value_of",
-]
+__all__ = ["acall_with_chunks", "aread", "call_with_chunks", "checked", "gives_chunks", "read", "reader_of", "value_of"]
 
 
 def gives_chunks(task: StreamTask) -> bool:
@@ -97,7 +67,7 @@ def call_with_chunks(streams: Streams, task: StreamTask) -> Callable[[StreamRead
     def call(reader: StreamReader[Any]) -> Any:
         assert node.chunked is not None, "nested graphs are entered, not called"
         with reader:
-            return node.chunked(reader if node.shape == "collect" else _checked(streams, task, list(reader)))
+            return node.chunked(reader if node.shape == "collect" else checked(streams, task, list(reader)))
 
     return call
 
@@ -114,195 +84,14 @@ def acall_with_chunks(
         async with reader:
             if node.shape == "collect":
                 return await awaited(reader)
-            return await awaited(_checked(streams, task, [chunk async for chunk in reader]))
+            return await awaited(checked(streams, task, [chunk async for chunk in reader]))
 
     return call
 
 
-def _checked(streams: Streams, task: StreamTask, chunks: list[Any]) -> Any:
+def checked(streams: Streams, task: StreamTask, chunks: list[Any]) -> Any:
+    """Return the value that a node of values is given."""
     node, value = task.node, value_of(task, chunks)
     if node.takes is not None and not node.takes(value) and not (value is None and task.empty):
         raise Refusal(ValueMismatchError(mismatch(task, "takes", node.takes_name, value), path=task.path))
     return streams.apart(value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Making:
-    """A stream that a node makes, by its function or by a handler of chunks.
-
-    Attributes:
-        streams: the run's readers.
-        task: the node's task.
-        scope: what its code sees of the run.
-        eaten: the stream that it is made of.
-        is_last: whether the node is over with it.
-    """
-
-    streams: Streams
-    task: StreamTask
-    scope: Scope
-    eaten: StreamReader[Any]
-    is_last: bool
-
-    def reader(self, chunks: Iterator[Any] | AsyncIterator[Any], context: Context) -> StreamReader[Any]:
-        self.task.over = False
-        feed = StreamReader(chunks, context=context).hand_over("a node's")
-        return self.streams.own(StreamReader._of(_MakingFeed(feed, self)))
-
-    def end(self) -> None:
-        if self.is_last:
-            self.task.over = True
-            if self.task.flowing:  # else handlers and branches follow, which may ask
-                self.scope.closed = True
-
-    def charged(self, error: BaseException) -> BaseException:
-        if isinstance(error, asyncio.CancelledError) and not signals_in(error):
-            if self.task.over:  # that is how an async stream is closed
-                return error
-            error = cancelled_inside(error)
-        return self.streams.charge(self.task, self.scope, error)
-
-    def raise_swallowed(self) -> None:
-        """Raise a question that was asked and swallowed: somebody is meant to answer it."""
-        if self.scope.raised:
-            raise InterruptSignal(stops_of(self.scope, None)[0])
-
-    def charge_swallowed(self) -> None:
-        """Do the same where nobody reads on."""
-        try:
-            self.raise_swallowed()
-        except InterruptSignal as stop:
-            self.streams.charge(self.task, self.scope, stop)
-
-
-def body(
-    streams: Streams, task: StreamTask, visit: Visit, reader: StreamReader[Any], *, on_loop: bool
-) -> StreamReader[Any]:
-    """Return the stream of a node that gives chunks; nothing of it runs before it is read.
-
-    Args:
-        streams: the run's readers.
-        task: the node's task.
-        visit: where its code runs.
-        reader: what it is given.
-        on_loop: whether it may be read on an event loop.
-    """
-    node = task.node
-    making = _Making(streams, task, visit.scope, reader, node.post_reading is None)
-
-    def start() -> Any:
-        assert node.chunked is not None, "nested graphs are entered, not called"
-        return node.chunked(reader if node.shape == "transform" else _checked(streams, task, read(reader)))
-
-    async def astart() -> Any:
-        assert node.achunked is not None, "that is why it is read like this"
-        result = node.achunked(reader if node.shape == "transform" else _checked(streams, task, await aread(reader)))
-        return await result if inspect.isawaitable(result) else result
-
-    is_async = on_loop and node.achunked is not None
-    return making.reader(Owned(_async_chunks(making, astart)) if is_async else _chunks(making, start), visit.context)
-
-
-def handed_back(
-    streams: Streams, task: StreamTask, visit: Visit, reader: StreamReader[Any], given: Any, *, on_loop: bool
-) -> StreamReader[Any]:
-    """Return the stream that a node's post-handler gave for the one that it was given: it is the node's own, too.
-
-    Args:
-        streams: the run's readers.
-        task: the node's task.
-        visit: where its code runs.
-        reader: what the handler was given.
-        given: what it gave.
-        on_loop: whether it may be read on an event loop.
-    """
-    making = _Making(streams, task, visit.scope, reader, True)
-    changed = reader_of(given)
-
-    async def astart() -> Any:
-        return changed
-
-    chunks = Owned(_async_chunks(making, astart)) if on_loop else _chunks(making, lambda: changed)
-    return making.reader(chunks, visit.context)
-
-
-def _chunks(making: _Making, start: Callable[[], Any]) -> Iterator[Any]:
-    scope = making.scope
-    try:
-        scope.enter(running_task())
-        with closing(_iterated(refuse_coroutine(start()))) as chunks:
-            for chunk in chunks:
-                yield chunk
-                scope.enter(running_task())
-        making.raise_swallowed()
-    except GeneratorExit:
-        making.charge_swallowed()
-        raise
-    except BaseException as error:
-        failed = making.charged(error)
-        raise failed from failed.__cause__
-    finally:
-        making.end()
-
-
-async def _async_chunks(making: _Making, start: Callable[[], Awaitable[Any]]) -> AsyncGenerator[Any, None]:
-    scope = making.scope
-    try:
-        scope.enter(running_task())
-        result = await start()
-        async with aclosing(Owned(_async_iterated(result))) as chunks:
-            async for chunk in chunks:
-                yield chunk
-                scope.enter(running_task())
-        making.raise_swallowed()
-    except GeneratorExit:
-        making.charge_swallowed()
-        raise
-    except BaseException as error:
-        failed = making.charged(error)
-        raise failed from failed.__cause__
-    finally:
-        making.end()
-
-
-def _iterated(result: Any) -> Any:
-    """Return what a function gave as a generator that can be closed."""
-    return result if inspect.isgenerator(result) else _read_through(result)
-
-
-def _read_through(result: Any) -> Iterator[Any]:
-    with StreamReader(result) as reader:
-        yield from reader
-
-
-def _async_iterated(result: Any) -> Any:
-    return result if inspect.isasyncgen(result) else _read_on(result)
-
-
-async def _read_on(result: Any) -> AsyncGenerator[Any, None]:
-    async with StreamReader(result) as reader:
-        async for chunk in reader:
-            yield chunk
-
-
-class _MakingFeed(Feed[Any]):
-    """What a node gives, together with the stream that it reads; tells its task when it is over."""
-
-    def __init__(self, feed: Feed[Any], making: _Making) -> None:
-        self._feed = feed
-        self._making = making
-
-    def read(self, wake: Wake, here: bool) -> Any | End | NotYet:
-        item = self._feed.read(wake, here)
-        if item is END:
-            self._making.end()
-        return item
-
-    def close(self, patient: bool) -> list[Future[None]]:
-        # The node first: its clean-up may still read.
-        self._making.end()
-        stopping = self._feed.close(patient)
-        return [*stopping, *self._making.eaten.stop(patient)]
-
-    def loops(self) -> Iterable[asyncio.AbstractEventLoop]:
-        return self._feed.loops()

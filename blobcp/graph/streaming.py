@@ -6,44 +6,24 @@ What happens to a task is written as one generator, its life. It yields what eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
 from blobcp.errors import RunError, ValueMismatchError
-from blobcp.graph.bodies import (
-    acall_with_chunks,
-    aread,
-    body,
-    call_with_chunks,
-    gives_chunks,
-    handed_back,
-    read,
-    reader_of,
-)
 from blobcp.graph.cancelling import Cancelling
-from blobcp.graph.effects import Call, RunNodes, Visit
-from blobcp.graph.flow import Late, Refusal, Streams
+from blobcp.graph.effects import RunNodes, Visit
+from blobcp.graph.flow import Late, Streams
 from blobcp.graph.instance import GraphRun, Task
-from blobcp.graph.judging import CAUGHT, keys_chosen, mismatch, node_error, signals_in, stops_of, wrong_input
-from blobcp.graph.lives import (
-    MOST_LAZY,
-    Driven,
-    StreamVisit,
-    item_of,
-    joined_chunks,
-    under_key,
-    value_at,
-    works_at_once,
-)
+from blobcp.graph.judging import CAUGHT, stops_of, wrong_input
+from blobcp.graph.lives import Driven, StreamVisit, item_of, works_at_once
+from blobcp.graph.node_code import NodeCode
 from blobcp.graph.output import Out
 from blobcp.graph.parts import StreamTask
 from blobcp.graph.plan import GraphPlan, NodePlan
 from blobcp.graph.recall import StreamRun
-from blobcp.graph.run_errors import wrong_output
 from blobcp.graph.session import Session, Steps, make_cell
-from blobcp.graph.state import StateCell
 from blobcp.graph.state_types import StateTypes
 from blobcp.graph.stream_machine import StreamMachine
 from blobcp.scope import CURRENT, Frame, InterruptSignal, Scope
@@ -76,7 +56,7 @@ class StreamSession(Session):
         super().__init__(machine, types, None, concurrency, cancelling)
         self._stream_machine = machine
         self._streams = streams
-        self._on_loop = on_loop
+        self._code = NodeCode(streams, on_loop=on_loop)
 
     def start(self, run: GraphRun, value: Any, context: Context) -> Steps:
         plan, out = run.plan, value if isinstance(value, Out) else Out(self._streams, reader=value)
@@ -223,7 +203,7 @@ class StreamSession(Session):
             if scope.raised:
                 self._end(visit, None)
                 return
-            chosen = yield from self._finish_off(visit, task, out)
+            chosen = yield from self._code.after(visit, task, out)
         except CAUGHT as error:
             self._end(visit, error)
             return
@@ -249,7 +229,7 @@ class StreamSession(Session):
         assert isinstance(task.run, StreamRun), "a stream run has no other runs"
         for part in list(task.run.unfinished_before(task)):
             if isinstance(part.value, StreamReader):
-                yield from self._driven(task, self._reading(self._streams.open(part, False)))
+                yield from self._code.read(task, self._streams.open(part, False))
 
     def _work(self, visit: StreamVisit, task: StreamTask) -> Generator[Any, Any, Out | None]:
         """Do what comes before a node, and its own work; ``None`` where a graph was gone into, or where it has asked."""
@@ -257,7 +237,7 @@ class StreamSession(Session):
         if task.leaving:
             return Out(self._streams, reader=reader)
         if node.pre is not None and not task.skip_pre:
-            reader = yield from self._before(visit, task, node.pre, reader)
+            reader = yield from self._code.before(visit, task, node.pre, reader)
             if visit.scope.raised:
                 self._end(visit, None)
                 return None
@@ -266,37 +246,7 @@ class StreamSession(Session):
         if node.graph is not None:
             yield from self._go_into(visit, task, node.graph, reader)
             return None
-        if gives_chunks(task):
-            return Out(self._streams, reader=body(self._streams, task, visit, reader, on_loop=self._on_loop))
-        result = yield from self._driven(
-            task, Driven(call_with_chunks(self._streams, task), acall_with_chunks(self._streams, task), reader)
-        )
-        self._check_result(task, result)
-        return Out(self._streams, chunks=[result])
-
-    def _check_result(self, task: StreamTask, value: Any) -> None:
-        node, inside = task.node, task.run.children.get(task.node.key)
-        if inside is not None:
-            if not inside.fits_output(value):
-                raise ValueMismatchError(wrong_output(inside, value), path=task.path)
-        elif node.gives is not None and not node.gives(value):
-            message = mismatch(task, "is declared to return", node.gives_name, value)
-            raise ValueMismatchError(message, path=task.path)
-
-    def _before(
-        self, visit: StreamVisit, task: StreamTask, pre: Callable[[Any, Any], Any], reader: StreamReader[Any]
-    ) -> Generator[Any, Any, StreamReader[Any]]:
-        if task.node.pre_reading is not None:
-            changed = self._streams.own(
-                reader_of((yield from self._handled(visit, task, task.node.pre_reading, reader)))
-            )
-            if task.node.graph is not None:  # the nodes inside must not be taken for who asks or fails in it
-                changed = StreamReader((yield from self._driven(task, self._reading(changed))))
-            return self._streams.own(changed)
-        chunks = yield from self._driven(task, self._reading(reader))
-        value = self._streams.apart(joined_chunks(task, chunks))
-        changed = yield from self._handled(visit, task, pre, value)
-        return self._streams.own(StreamReader([changed]))
+        return (yield from self._code.own(visit, task, reader))
 
     def _go_into(self, visit: StreamVisit, task: StreamTask, plan: GraphPlan, reader: StreamReader[Any]) -> Steps:
         outer = task.run.frame
@@ -307,87 +257,12 @@ class StreamSession(Session):
             self._cancelling.guard(run)
         out = Out(self._streams, reader=reader)
         if any(branch.reading is None for branch in plan.start.branches):
-            out = Out(self._streams, chunks=(yield from self._driven(task, self._reading(reader))))
+            out = Out(self._streams, chunks=(yield from self._code.read(task, reader)))
         self.heed_late()
         if visit.void:
             self._discharge(visit)
             return
         yield from self.start(run, out, visit.context)
 
-    def _finish_off(self, visit: StreamVisit, task: StreamTask, out: Out) -> Generator[Any, Any, Sequence[str]]:
-        """Do what comes after a node's own work, and return the ends that its branches chose."""
-        node = task.node
-        wants_value = (node.post is not None and node.post_reading is None) or any(
-            branch.reading is None for branch in node.branches
-        )
-        is_waited_for = any(send.control and not send.data for send in node.sends)
-        if out.reader is not None and (wants_value or is_waited_for or task.depth > MOST_LAZY):
-            out.become((yield from self._driven(task, self._reading(out.reader))))
-            task.depth = 0
-            if wants_value:
-                self._check_result(task, joined_chunks(task, out.chunks or []))
-        elif out.reader is None:
-            task.depth = 0
-        if node.output_key is not None:
-            out.convert(partial(under_key, node.output_key))
-        if node.post_reading is not None:
-            given = out.result_reader()
-            changed = yield from self._handled(visit, task, node.post_reading, given)
-            out.become(handed_back(self._streams, task, visit, given, changed, on_loop=self._on_loop))
-            if node.graph is not None and out.reader is not None:  # it has finished, and would have to run again
-                out.become((yield from self._driven(task, self._reading(out.reader))))
-        elif node.post is not None:
-            changed = yield from self._handled(visit, task, node.post, joined_chunks(task, out.chunks or []))
-            out.become([changed])
-        if out.reader is not None and any(branch.reading is None for branch in node.branches):
-            out.become((yield from self._driven(task, self._reading(out.reader))))
-        return (yield from self._chosen(task, node, task.run.path, out, visit.context)) if node.branches else ()
-
     def _choose(self, node: NodePlan, path: Sequence[str], value: Any, context: Context) -> Steps:
-        return (yield from self._chosen(None, node, path, value, context))
-
-    def _chosen(
-        self, task: StreamTask | None, node: NodePlan, path: Sequence[str], out: Out, context: Context
-    ) -> Steps:
-        chosen: dict[str, None] = {}
-        where = [*path, node.key]
-        for branch in node.branches:
-            if branch.reading is not None:
-                given: Any = out.copy()
-                call = Call(branch.reading, (given,), context)
-            else:
-                call = Call(branch.choose, (value_at(task, where, out),), context)
-            answer = yield from self._called(where, call)
-            if branch.reading is not None:
-                given.close()
-            chosen.update(dict.fromkeys(keys_chosen(answer, branch, where)))
-        return list(chosen)
-
-    def _handled(self, visit: StreamVisit, task: StreamTask, handler: Callable[[Any, Any], Any], value: Any) -> Steps:
-        cell = task.run.frame.cell
-        assert isinstance(cell, StateCell), "handlers are refused at build time on a graph without state"
-        # One that reads a stream must not keep the state from the nodes that make it.
-        lock = None if isinstance(value, StreamReader) else cell.lock
-        return (
-            yield from self._called(task.path, Call(handler, (value, cell.state), visit.context, lock, visit.scope))
-        )
-
-    def _reading(self, reader: StreamReader[Any]) -> Driven:
-        return Driven(read, aread, reader)
-
-    def _driven(self, task: StreamTask, driven: Driven) -> Steps:
-        return (yield from self._called(task.path, driven))
-
-    def _called(self, path: Sequence[str], call: Any) -> Steps:
-        """Have user code called; what it raises becomes a `NodeError`, unless it is a stop or was charged to a node."""
-        try:
-            return (yield call)
-        except Refusal as refusal:
-            raise refusal.error from None
-        except CAUGHT as error:
-            known = self._streams.charged_in(error)
-            if known is not None:
-                raise known from known.__cause__
-            if signals_in(error):
-                raise
-            raise node_error(path, error) from error
+        return (yield from self._code.choose(None, node, path, value, context))
