@@ -91,6 +91,7 @@ def acall_with_chunks(
 
 def checked(streams: Streams, task: StreamTask, chunks: list[Any]) -> Any:
     """Return the value that a node of values is given."""
+    streams.heed()
     node, value = task.node, value_of(task, chunks)
     if node.takes is not None and not node.takes(value) and not (value is None and task.empty):
         raise Refusal(ValueMismatchError(mismatch(task, "takes", node.takes_name, value), path=task.path))

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from blobcp.cancel import CancelToken
 from blobcp.errors import RunError
+from blobcp.graph.effects import Abandoned
 from blobcp.graph.fan_in import FanIn
 from blobcp.graph.instance import GraphRun
 from blobcp.graph.judging import CAUGHT, node_error, stops_of
@@ -64,10 +66,12 @@ class Streams:
 
     Attributes:
         late: what has stopped or failed and was not dealt with yet. Any thread adds to it.
+        token: that of a run which may be cancelled.
     """
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.late: deque[Late] = deque()
+        self.token: CancelToken | None = None
         self._snapshot = snapshot
         self._readers: set[StreamReader[Any]] = set()
         self._many = MANY
@@ -85,6 +89,20 @@ class Streams:
             self._readers = {each for each in self._readers if not each.spent}
             self._many = max(MANY, 2 * len(self._readers))
         return reader
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the run is to stop at once, so that nothing begins or finishes any more."""
+        return self.token is not None and self.token.due
+
+    def heed(self) -> None:
+        """Let nothing begin or finish any more.
+
+        Raises:
+            Abandoned: the run is to stop at once.
+        """
+        if self.is_left:
+            raise Abandoned
 
     def apart(self, value: Any) -> Any:
         """Return a value that code may change while what it was made of is kept."""

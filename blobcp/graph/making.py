@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blobcp.graph.bodies import aread, checked, read, reader_of
-from blobcp.graph.effects import Visit
+from blobcp.graph.effects import Abandoned, Visit
 from blobcp.graph.flow import Streams
 from blobcp.graph.judging import signals_in, stops_of
 from blobcp.graph.parts import StreamTask
@@ -37,7 +37,7 @@ from blobcp.stream.signs import END, End, NotYet
 __all__ = ["body", "handed_back"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Making:
     """A stream that a node makes, by its function or by a handler of chunks.
 
@@ -47,6 +47,7 @@ class _Making:
         scope: what its code sees of the run.
         eaten: the stream that it is made of.
         is_last: whether the node is over with it.
+        is_closed: whether it is to be read no more.
     """
 
     streams: Streams
@@ -54,6 +55,7 @@ class _Making:
     scope: Scope
     eaten: StreamReader[Any]
     is_last: bool
+    is_closed: bool = False
 
     def reader(self, chunks: Iterator[Any] | AsyncIterator[Any], context: Context) -> StreamReader[Any]:
         self.task.over = False
@@ -61,29 +63,34 @@ class _Making:
         return self.streams.own(StreamReader._of(_MakingFeed(feed, self)))
 
     def end(self) -> None:
+        """Take it that the node is over; one that ends when the run is to stop at once has not finished."""
         if self.is_last:
-            self.task.over = True
+            self.task.over = self.task.over or not self.streams.is_left
             if self.task.flowing:  # else handlers and branches follow, which may ask
                 self.scope.closed = True
 
     def charged(self, error: BaseException) -> BaseException:
         if isinstance(error, asyncio.CancelledError) and not signals_in(error):
-            if self.task.over:  # that is how an async stream is closed
+            if self.is_closed:  # that is how an async stream is closed
                 return error
             error = cancelled_inside(error)
         return self.streams.charge(self.task, self.scope, error)
 
-    def raise_swallowed(self) -> None:
-        """Raise a question that was asked and swallowed: somebody is meant to answer it."""
+    def finish(self) -> None:
+        """Take it that the code has run to its end, unless the run is to stop at once: then the node has not finished.
+
+        Raises:
+            Abandoned: it is.
+            InterruptSignal: a question was asked and swallowed; somebody is meant to answer it.
+        """
+        self.streams.heed()
         if self.scope.raised:
             raise InterruptSignal(stops_of(self.scope, None)[0])
 
     def charge_swallowed(self) -> None:
-        """Do the same where nobody reads on."""
-        try:
-            self.raise_swallowed()
-        except InterruptSignal as stop:
-            self.streams.charge(self.task, self.scope, stop)
+        """Charge the node with such a question where nobody reads on."""
+        if self.scope.raised:
+            self.streams.charge(self.task, self.scope, InterruptSignal(stops_of(self.scope, None)[0]))
 
 
 def body(
@@ -145,9 +152,11 @@ def _chunks(making: _Making, start: Callable[[], Any]) -> Iterator[Any]:
             for chunk in chunks:
                 yield chunk
                 scope.enter(running_task())
-        making.raise_swallowed()
+        making.finish()
     except GeneratorExit:
         making.charge_swallowed()
+        raise
+    except Abandoned:
         raise
     except BaseException as error:
         failed = making.charged(error)
@@ -165,9 +174,11 @@ async def _async_chunks(making: _Making, start: Callable[[], Awaitable[Any]]) ->
             async for chunk in chunks:
                 yield chunk
                 scope.enter(running_task())
-        making.raise_swallowed()
+        making.finish()
     except GeneratorExit:
         making.charge_swallowed()
+        raise
+    except Abandoned:
         raise
     except BaseException as error:
         failed = making.charged(error)
@@ -211,6 +222,7 @@ class _MakingFeed(Feed[Any]):
 
     def close(self, patient: bool) -> list[Future[None]]:
         # The node first: its clean-up may still read.
+        self._making.is_closed = True
         self._making.end()
         stopping = self._feed.close(patient)
         return [*stopping, *self._making.eaten.stop(patient)]

@@ -56,6 +56,7 @@ class StreamSession(Session):
         super().__init__(machine, types, None, concurrency, cancelling)
         self._stream_machine = machine
         self._streams = streams
+        streams.token = cancelling.token if cancelling is not None else None
         self._code = NodeCode(streams, on_loop=on_loop)
 
     def start(self, run: GraphRun, value: Any, context: Context) -> Steps:
