@@ -59,11 +59,11 @@ def entered(folder: Path) -> list[str]:
 def go_on(folder: Path, kind: str) -> object:
     """Resume in this process."""
     (folder / "go").touch()
-    runner = AsyncRunner() if kind == "async" else SyncRunner()
+    runner = AsyncRunner() if kind.startswith("async") else SyncRunner()
     return runner.resume(worker_program.build(folder, kind), "job")
 
 
-@pytest.mark.parametrize("kind", ["sync", "async", "async-threads"])
+@pytest.mark.parametrize("kind", ["sync", "async", "async-threads", "tools", "async-tools"])
 class TestWorker:
     """Real processes that get real signals."""
 

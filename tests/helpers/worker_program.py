@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from blobcp import END, START, App, CancelToken, Graph, Interrupted, cancel_on_signal
+from blobcp import END, START, App, CancelToken, Graph, Interrupted, Tool, ToolsNode, cancel_on_signal
 from blobcp.stores import FileStore
 
 __all__ = ["build", "stop_lists"]
@@ -22,36 +24,49 @@ def build(folder: Path, kind: str) -> App:
 
     Args:
         folder: where the store is, and the file ``log``, which has a line for each node that was entered.
-        kind: ``sync``, or ``async`` for async nodes.
+        kind: ``sync``, or ``async`` for async nodes; ``tools`` or ``async-tools`` where node 2 leaves that to two plain tools.
     """
 
     def note(key: str) -> None:
         with (folder / "log").open("a") as log:
             log.write(f"{key}\n")
 
-    def node(key: str) -> Any:
-        def run(text: str) -> str:
-            note(key)
-            while key == "2" and not (folder / "go").exists():
-                time.sleep(0.01)
-            return text + key
+    def work(text: str, key: str) -> str:
+        note(key)
+        while key == "2" and not (folder / "go").exists():
+            time.sleep(0.01)
+        return text + key
 
-        async def run_async(text: str) -> str:
-            note(key)
-            while key == "2" and not (folder / "go").exists():
-                await asyncio.sleep(0.01)
-            return text + key
+    async def work_async(text: str, key: str) -> str:
+        note(key)
+        while key == "2" and not (folder / "go").exists():
+            await asyncio.sleep(0.01)
+        return text + key
 
-        return run_async if kind == "async" else run
+    tools = ToolsNode([work, Tool(lambda: "", name="quick")])
 
+    def use_tools(text: str, key: str) -> str:
+        return str(tools(asking(text, key))[0]["content"])
+
+    async def use_tools_async(text: str, key: str) -> str:
+        return str((await tools.acall(asking(text, key)))[0]["content"])
+
+    second = {"tools": use_tools, "async-tools": use_tools_async}.get(kind)
+    others = work_async if kind == "async" else work
     graph = Graph(str, str)
     before = START
     for key in ("1", "2", "3"):
-        graph.add_node(key, node(key))
+        graph.add_node(key, partial(second if second is not None and key == "2" else others, key=key))
         graph.add_edge(before, key)
         before = key
     graph.add_edge(before, END)
     return graph.compile(store=FileStore(folder / "store"))
+
+
+def asking(text: str, key: str) -> dict[str, Any]:
+    """Return a message that asks for two tools, the first of which does a node's work."""
+    calls = [("work", json.dumps({"text": text, "key": key})), ("quick", "{}")]
+    return {"tool_calls": [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]}
 
 
 def stop_lists(stop: Interrupted) -> tuple[list[str], list[str]]:
@@ -75,7 +90,7 @@ def main(folder: str, kind: str, seconds: str) -> None:
     threading.Thread(target=tell_of, args=(token, Path(folder)), daemon=True).start()
     try:
         with cancel_on_signal(token, signal.SIGTERM, signal.SIGUSR1, timeout=timeout):
-            if kind == "sync":
+            if kind in ("sync", "tools"):
                 result = app.invoke("in", checkpoint_id="job", cancel=token)
             else:
                 result = asyncio.run(app.ainvoke("in", checkpoint_id="job", cancel=token))
