@@ -6,17 +6,51 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from drivers import Runner
+from drivers import AsyncRunner, Runner, SyncRunner
 from graphs import Calls, appending
 
 from blobcp import App, Interrupted, StreamReader, concat
 
-__all__ = ["STREAMED", "appender", "flowing", "go", "halted", "kinds", "shapes"]
+__all__ = ["appender", "fewer_modes", "flowing", "go", "halted", "kinds", "shapes", "ways"]
 
-STREAMED = ("stream", "collect")
-"""Two shapes that have between them each way in and each way out."""
+shapes = pytest.mark.parametrize(
+    ("runner", "shape"),
+    [
+        pytest.param(SyncRunner(), "stream", id="sync-stream"),
+        pytest.param(AsyncRunner(), "collect", id="async-collect"),
+        pytest.param(SyncRunner(), "collect", id="sync-collect", marks=pytest.mark.soak),
+        pytest.param(AsyncRunner(), "stream", id="async-stream", marks=pytest.mark.soak),
+    ],
+)
+"""Runs a test on both drivers, in two shapes that have between them each way in and each way out."""
 
-shapes = pytest.mark.parametrize("shape", STREAMED)
+ways = pytest.mark.parametrize(
+    ("runner", "kind", "shape"),
+    [
+        pytest.param(SyncRunner(), "plain", "collect", id="sync-collect"),
+        pytest.param(AsyncRunner(), "async", "stream", id="async-stream"),
+        pytest.param(AsyncRunner(), "plain", "stream", id="threads-stream", marks=pytest.mark.soak),
+        pytest.param(SyncRunner(), "plain", "stream", id="sync-stream", marks=pytest.mark.soak),
+        pytest.param(AsyncRunner(), "async", "collect", id="async-collect", marks=pytest.mark.soak),
+        pytest.param(AsyncRunner(), "plain", "collect", id="threads-collect", marks=pytest.mark.soak),
+    ],
+)
+"""The same, with each kind of node function that the drivers run."""
+
+
+@pytest.fixture(
+    name="mode",
+    params=[
+        pytest.param({"mode": "pregel"}, id="pregel"),
+        pytest.param({"mode": "dag"}, id="dag"),
+        pytest.param({"mode": "dag", "eager": False}, id="dag-in-steps", marks=pytest.mark.soak),
+    ],
+)
+def fewer_modes(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options of ``compile`` as the fixture of that name gives them, one of them left to the soak tests."""
+    return dict(request.param)
+
+
 kinds = pytest.mark.parametrize("kind", ["values", "chunks"])
 
 

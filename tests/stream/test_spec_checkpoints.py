@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from drivers import Runner
 from graphs import Calls, chain, echo
-from shaped import appender, flowing, go, halted, kinds, shapes
+from shaped import appender, fewer_modes, flowing, go, halted, kinds, shapes
 from streaming import emitting, record_of
 from watched_store import WatchedStore
 from wiring import wire
@@ -35,6 +35,8 @@ from blobcp import (
 )
 from blobcp.checkpoint import DagChannelState
 from blobcp.stores import MapStore
+
+__all__ = ["fewer_modes"]
 
 
 @serializable("tests.test_spec_checkpoints.Notes")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from drivers import Runner
 from graphs import Calls, echo
-from shaped import appender, go, kinds, shapes
+from shaped import appender, fewer_modes, go, kinds, shapes
 from wiring import wire
 
 from blobcp import (
@@ -25,6 +25,8 @@ from blobcp import (
     ValueMismatchError,
     register_merge,
 )
+
+__all__ = ["fewer_modes"]
 
 LIMIT = 10.0
 """Seconds that a node waits for another one before the test fails."""
@@ -411,7 +413,6 @@ def test_a_merge_function(runner: Runner, mode: dict[str, Any], shape: str) -> N
     assert go(runner, shape, giving(*parts).compile(**mode), "x") == Sum(6, ["1", "2", "22", "3", "33", "333"])
 
 
-@pytest.mark.xfail(strict=True, reason="the cause of a failing merge is lost in a stream run")
 @shapes
 def test_a_merge_function_that_fails(runner: Runner, mode: dict[str, Any], shape: str) -> None:
     """B021: an error of the merge function fails the run and is the cause."""
@@ -493,7 +494,6 @@ def test_an_input_key_of_something_else(runner: Runner, mode: dict[str, Any], sh
     assert caught.value.path == ["1"]
 
 
-@pytest.mark.xfail(strict=True, reason="a stream that only control depends on is not read")
 @shapes
 def test_control_without_data(runner: Runner, mode: dict[str, Any], shape: str) -> None:
     """B137: a node that waits for one node and reads from another runs after the first with the second's chunks."""
@@ -548,7 +548,6 @@ def test_control_only_gives_the_zero_value(
     assert type(seen[0]) is type(zero)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="END without data is not foreseen in a stream run")
 @shapes
 @pytest.mark.parametrize("output", [Any, str])
 def test_end_with_control_only(runner: Runner, mode: dict[str, Any], shape: str, output: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from drivers import Runner
 from graphs import Calls, chain, echo
 from pausing import Note, answer_all, asked, ids, places, solo
-from shaped import flowing, go, halted, shapes
+from shaped import fewer_modes, flowing, go, halted, shapes
 from streaming import record_of
 from wiring import wire
 
@@ -40,6 +40,8 @@ from blobcp import (
     serializable,
 )
 from blobcp.stores import MapStore
+
+__all__ = ["fewer_modes"]
 
 forms = pytest.mark.parametrize("form", ["function", "stream"])
 """Whether a node does its work before it returns, or while its stream is read."""

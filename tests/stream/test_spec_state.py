@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from drivers import Runner
 from graphs import Calls, appending
-from shaped import appender, flowing, go, halted, kinds, shapes
+from shaped import appender, fewer_modes, flowing, go, halted, kinds, shapes
 from streaming import record_of
 from wiring import wire
 
 from blobcp import Graph, Interrupted, NodeError, StateError, StreamReader, interrupt, serializable, use_state
 from blobcp.stores import MapStore
+
+__all__ = ["fewer_modes"]
 
 LIMIT = 10.0
 
@@ -367,9 +369,6 @@ def test_a_rerun_repeats_the_pre_handler(runner: Runner, mode: dict[str, Any], s
     assert calls.inputs["1"] == ["|a", "|a|a"]
 
 
-LATE_POST = pytest.mark.xfail(strict=True, reason="a post-handler of the value can't ask after a node that streams")
-
-
 @shapes
 @pytest.mark.parametrize(
     ("kind", "reads"),
@@ -377,7 +376,7 @@ LATE_POST = pytest.mark.xfail(strict=True, reason="a post-handler of the value c
         ("values", "value"),
         ("values", "chunks"),
         ("chunks", "chunks"),
-        pytest.param("chunks", "value", marks=LATE_POST),
+        ("chunks", "value"),
     ],
 )
 def test_a_post_handler_may_interrupt(runner: Runner, mode: dict[str, Any], shape: str, kind: str, reads: str) -> None:
@@ -405,7 +404,7 @@ def test_a_post_handler_may_interrupt(runner: Runner, mode: dict[str, Any], shap
 
 
 @shapes
-@pytest.mark.parametrize("stops", ["pre", "node", "late", pytest.param("post", marks=LATE_POST)])
+@pytest.mark.parametrize("stops", ["pre", "node", "late", "post"])
 def test_inputs_are_kept_as_they_arrived(runner: Runner, mode: dict[str, Any], shape: str, stops: str) -> None:
     """K10, K11, F08: what handlers and nodes do in place to a chunk does not change what the node runs again with."""
     seen: list[Any] = []
@@ -435,7 +434,7 @@ def test_inputs_are_kept_as_they_arrived(runner: Runner, mode: dict[str, Any], s
     assert seen == [{"k": "v"}, {"k": "v"}]
 
 
-@pytest.mark.parametrize("shape", ["stream", "collect"])
+@shapes
 def test_handlers_round_a_nested_graph_run_once(runner: Runner, mode: dict[str, Any], shape: str) -> None:
     """B108: a late stop inside a nested graph repeats no handler round it: pre ran before, post runs when it ends."""
     calls = Calls()
