@@ -134,7 +134,9 @@ class Builder:
         """Return the app of a root graph, or of one that visits it, nested, so many times."""
         if rounds:
             return self._looping(spec, rounds).compile(store=store)
-        return self._graph(spec, "", spec.stateful, in_steps=False).compile(store=store, **self._options(spec))
+        return self._graph(spec, "", spec.stateful, in_steps=spec.mode == "pregel").compile(
+            store=store, **self._options(spec)
+        )
 
     def _looping(self, spec: GraphSpec, rounds: int) -> Graph:
         def count(value: Any, state: Trace) -> Any:
@@ -146,7 +148,7 @@ class Builder:
                 return END if trace.done["rounds"] == rounds else "loop"
 
         graph = Graph(dict, dict, state=Trace)
-        inner = self._graph(spec, "", True, in_steps=False)
+        inner = self._graph(spec, "", True, in_steps=not spec.own or spec.mode == "pregel")
         graph.add_node("loop", inner.compile(**self._options(spec)) if spec.own else inner, post=count)
         graph.add_edge(START, "loop")
         graph.add_branch("loop", choose, ["loop", END])
@@ -157,7 +159,6 @@ class Builder:
         return {**MODES[spec.mode], **stops}
 
     def _graph(self, spec: GraphSpec, path: str, has_state: bool, *, in_steps: bool) -> Graph:
-        in_steps = in_steps or spec.mode == "pregel"
         graph = Graph(dict, dict, state=Trace if spec.stateful else None)
         for number, layer in enumerate(spec.layers):
             for index, node in enumerate(layer):
@@ -194,6 +195,7 @@ class Builder:
         if spec.shape != "invoke":
             node = self._streaming(key, spec, path, has_state, in_steps=in_steps)
         if spec.inner is not None:
+            in_steps = in_steps or (spec.inner.own and spec.inner.mode == "pregel")
             node = self._graph(spec.inner, path, has_state or spec.inner.stateful, in_steps=in_steps)
             if spec.inner.own:
                 node = node.compile(**self._options(spec.inner))
