@@ -20,7 +20,7 @@ from blobcp.graph.judging import CAUGHT, stops_of, wrong_input
 from blobcp.graph.lives import Driven, StreamVisit, item_of, works_at_once
 from blobcp.graph.node_code import NodeCode
 from blobcp.graph.output import Out
-from blobcp.graph.parts import StreamTask
+from blobcp.graph.parts import Part, StreamTask
 from blobcp.graph.plan import GraphPlan, NodePlan
 from blobcp.graph.recall import StreamRun
 from blobcp.graph.session import Session, Steps, make_cell
@@ -188,6 +188,10 @@ class StreamSession(Session):
                 continue
             self._flying -= 1
             yield from self._conclude(visit)
+
+    def opened(self, part: Part) -> StreamReader[Any]:
+        """Return a reader of a part that takes nothing away, so that it can be read again where this does not end well."""
+        return self._streams.open(part, False)
 
     def go_on(self) -> Steps:
         """Run until there is an outcome again."""
