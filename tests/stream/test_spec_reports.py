@@ -44,7 +44,7 @@ def elsewhere_done(folder: Path, name: str, runner: Runner, shape: str, question
 
 
 @elsewhere
-@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("depth", [pytest.param(2, marks=pytest.mark.soak), 3])
 def test_a_place_in_a_nested_graph(runner: Runner, shape: str, tmp_path: Path, depth: int) -> None:
     """F07: a question out of a stream two or three levels down is answered elsewhere; no step before it runs again."""
     question = stopped_in(tmp_path, f"levels-{depth}", runner, shape)
@@ -64,7 +64,7 @@ def test_an_input_as_it_was(runner: Runner, shape: str, tmp_path: Path) -> None:
 
 
 @elsewhere
-@pytest.mark.parametrize("name", ["left", "right", "left-third"])
+@pytest.mark.parametrize("name", ["left-third", "right", pytest.param("left", marks=pytest.mark.soak)])
 def test_a_join(runner: Runner, shape: str, tmp_path: Path, name: str) -> None:
     """F09: a join whose one parent asks out of its stream runs once, with both; the parent that ended runs once."""
     asker = name.partition("-")[0]

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from drivers import AsyncRunner, Runner
-from shaped import flowing, go
+from shaped import fewer_modes, flowing, go
 from wiring import wire
 
 from blobcp import START, Graph, Node, StreamReader
+
+__all__ = ["fewer_modes"]
 
 RUNS = pytest.mark.parametrize("called", ["invoke", "stream", "collect", "transform"])
 
