@@ -50,6 +50,7 @@ class Flattening:
         self._saving = saving
         self.slow: list[str] | None = None
         self.cut = False
+        self._due = False
 
     def read_all(self) -> Generator[Effect, Any, bool]:
         """Read them; returns whether the run still stands where it stood."""
@@ -60,9 +61,11 @@ class Flattening:
 
     def _read(self, path: list[str], part: Part, reader: StreamReader[Any]) -> Generator[Effect, Any, bool]:
         session = self._session
+        self._due = self._due or session.left_behind
         try:
-            chunks = yield reading(reader, self._limit(), heeds=not session.left_behind)
+            chunks = yield reading(reader, self._limit(), heeds=not self._due)
         except Abandoned:
+            self._due = True  # also where the run had stopped by itself before
             session.abandon()
             return False
         except StreamTimeoutError as error:
@@ -88,7 +91,7 @@ class Flattening:
     def _limit(self) -> timedelta | None:
         if self.cut:
             return timedelta(0)  # others wait for the same source, and it has had its time
-        if self._saving.timeout is None and self._session.left_behind:
+        if self._saving.timeout is None and self._due:
             return LAST_CALL
         return self._saving.timeout
 

@@ -179,6 +179,36 @@ def test_a_slow_stream_beside_a_question(runner: Runner, mode: dict[str, Any]) -
     assert runner.collect(app, [], checkpoint_id="run", answers={question.id: "!"}) == {"slow": "ab", "asks": "!"}
 
 
+def test_a_cancel_while_a_question_is_stored(runner: Runner, mode: dict[str, Any]) -> None:
+    """Cancelled at once while a stream is read for a stop, its node runs again, and the question is asked as ever."""
+    calls, inside, go = Calls(), threading.Event(), threading.Event()
+
+    def slow(value: str) -> Iterator[str]:
+        yield "a"
+        if calls.note("slow") == 1:
+            inside.set()
+            go.wait(LIMIT)
+        yield "b"
+
+    graph = Graph(str, dict)
+    graph.add_node("slow", slow, output_key="slow")
+    graph.add_node("asks", lambda value: interrupt("?"), output_key="asks")
+    graph.add_node("join", lambda value: value)
+    store, token = MapStore(), CancelToken()
+    app = wire(graph, "start slow join end", "start asks join").compile(store=store, **mode)
+
+    under_way = Background(lambda: runner.stream(app, "x", checkpoint_id="run", cancel=token))
+    assert inside.wait(LIMIT)
+    token.cancel(AT_ONCE)
+    stop = under_way.error()
+    go.set()
+
+    assert isinstance(stop, Interrupted)
+    assert sorted(stop.info.rerun_nodes) == ["asks", "slow"]
+    (question,) = stop.interrupts
+    assert runner.collect(app, [], checkpoint_id="run", answers={question.id: "!"}) == {"slow": "ab", "asks": "!"}
+
+
 def test_an_input_that_fails_while_it_is_stored(runner: Runner, mode: dict[str, Any]) -> None:
     """K32: a source of the caller that fails while a stop is stored fails the run, which tells where it was about to stop."""
 
