@@ -458,3 +458,28 @@ def test_handlers_round_a_nested_graph_run_once(runner: Runner, mode: dict[str, 
     answers = {caught.value.interrupts[0].id: "!"}
     assert go(runner, shape, app, checkpoint_id="run", answers=answers) == "a[!]"
     assert calls.order == ["pre", "post"]
+
+
+@shapes
+@pytest.mark.parametrize("form", ["function", "stream"])
+def test_inputs_are_kept_at_every_stop(runner: Runner, mode: dict[str, Any], shape: str, form: str) -> None:
+    """K10, F08: the second and third stop of a node that changes its input in place store it as it was, too."""
+    seen: list[list[int]] = []
+
+    def change(value: dict[str, list[int]]) -> list[int]:
+        seen.append(list(value["items"]))
+        value["items"].append(len(seen))
+        return [*value["items"], interrupt("one"), interrupt("two"), interrupt("three")]
+
+    def late(value: dict[str, list[int]]) -> Iterator[list[int]]:
+        yield change(value)
+
+    store = MapStore()
+    app = one_node(change if form == "function" else late).compile(store=store, **mode)
+    stop = halted(runner, shape, app, {"items": [0]}, checkpoint_id="run")
+    for answer in (10, 20):
+        assert record_of(store, "run").inputs == {"n": {"items": [0]}}
+        stop = halted(runner, shape, app, checkpoint_id="run", answers={stop.interrupts[0].id: answer})
+
+    assert go(runner, shape, app, checkpoint_id="run", answers={stop.interrupts[0].id: 30}) == [0, 4, 10, 20, 30]
+    assert seen == [[0]] * 4
