@@ -19,10 +19,12 @@ from blobcp import (
     END,
     START,
     CancelToken,
+    CheckpointMismatchError,
     CheckpointNotFoundError,
     CheckpointSaveError,
     Graph,
     MaxStepsError,
+    MsgpackSerializer,
     NodeError,
     OptionError,
     StoreError,
@@ -576,3 +578,55 @@ def test_a_store_that_fails(runner: Runner, mode: dict[str, Any], shape: str, ki
     app.retry_save(error)
     assert go(runner, shape, app, checkpoint_id="7", answers={error.interrupts[0].id: "!"}) == "x!"
     assert calls["ask"] == 2
+
+
+class Noting(MsgpackSerializer):
+    """A serializer of another name that notes its calls."""
+
+    name = "noting"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def dumps(self, value: Any) -> bytes:
+        self.calls.append("dumps")
+        return super().dumps(value)
+
+    def loads(self, data: bytes) -> Any:
+        self.calls.append("loads")
+        return super().loads(data)
+
+
+@shapes
+def test_the_given_serializer(runner: Runner, mode: dict[str, Any], shape: str) -> None:
+    """B126: a serializer given to compile writes the blob of a stream run and reads it, for a listed and a rerun node."""
+    store = MapStore()
+    listed = streaming_chain("chunks", "1", "2").compile(
+        store=store, serializer=(noting := Noting()), interrupt_before=["1"], **mode
+    )
+    halted(runner, shape, listed, "a", checkpoint_id="A")
+    assert (noting.calls, read_header(store.get("A") or b"").serializer) == (["dumps"], "noting")
+    assert go(runner, shape, listed, checkpoint_id="A") == "a12"
+    assert noting.calls == ["dumps", "loads"]
+    rerun = streaming_chain("chunks", "1", "2", **{"1": asks_late}).compile(store=store, serializer=Noting(), **mode)
+    stop = halted(runner, shape, rerun, "", checkpoint_id="B")
+    assert go(runner, shape, rerun, checkpoint_id="B", answers={stop.interrupts[0].id: "1"}) == "12"
+
+
+@shapes
+@pytest.mark.parametrize(("written", "loaded"), [("pregel", "dag"), ("dag", "pregel")])
+def test_a_record_that_does_not_fit(runner: Runner, shape: str, written: str, loaded: str) -> None:
+    """B065: a record of another mode, or of a node that the graph lacks, is refused by name before anything runs."""
+    store, calls = MapStore(), Calls()
+    app = streaming_chain("chunks", "1", "2").compile(store=store, interrupt_before=["2"], mode=written)
+    halted(runner, shape, app, "a", checkpoint_id="A")
+    before = store.get("A")
+    other = streaming_chain("chunks", "1", "2", calls=calls).compile(store=store, mode=loaded)
+    fewer = streaming_chain("chunks", "1", "3", calls=calls).compile(store=store, mode=written)
+
+    for wrong, text in ((other, "channel '1'"), (fewer, "'2'")):
+        with pytest.raises(CheckpointMismatchError, match=text):
+            go(runner, shape, wrong, checkpoint_id="A")
+    assert calls.order == []
+    assert store.get("A") == before

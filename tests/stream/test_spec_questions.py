@@ -695,3 +695,31 @@ def test_a_question_of_a_thread_of_the_body(runner: Runner, mode: dict[str, Any]
 
     assert places(stop) == ["runnable:root;node:n"]
     assert again(runner, shape, app, {stop.interrupts[0].id: "!"}) == "in!"
+
+
+@pytest.mark.parametrize("shape", ["invoke", "stream"])
+@pytest.mark.parametrize("named", [False, True], ids=["sibling", "itself"])
+def test_a_restored_graph_is_no_target(runner: Runner, mode: dict[str, Any], shape: str, named: bool) -> None:
+    """K17: where a restored graph's own point is not named, nothing in it is a target, and its siblings' answers are theirs."""
+    seen: list[tuple[bool, bool]] = []
+
+    def look(text: str) -> str:
+        seen.append((get_resume_data().is_target, get_interrupt_state().was_interrupted))
+        return text
+
+    graph = Graph(str, dict)
+    graph.add_node("sub", solo(look, key="s", state=Note).compile(interrupt_before=["s"], **mode), output_key="sub")
+    graph.add_node("ask", lambda text: interrupt("q"), output_key="ask")
+    app = wire(graph, "start sub end", "start ask end").compile(store=MapStore(), **mode)
+    stop = halted(runner, shape, app, "x", checkpoint_id="1")
+    point = {str(each.address): each.id for each in stop.interrupts}
+    answers: dict[str, Any] = {point["runnable:root;node:ask"]: "!"}
+    if named:
+        answers[point["runnable:root;node:sub"]] = Note("new")
+        assert again(runner, shape, app, answers) == {"sub": "x", "ask": "!"}
+    else:
+        left = halted_again(runner, shape, app, answers)
+        assert [each.id for each in left.interrupts] == [point["runnable:root;node:sub"]]
+        assert seen == []
+        assert again(runner, shape, app) == {"sub": "x", "ask": "!"}
+    assert seen == [(False, False)]

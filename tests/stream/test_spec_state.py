@@ -483,3 +483,29 @@ def test_inputs_are_kept_at_every_stop(runner: Runner, mode: dict[str, Any], sha
 
     assert go(runner, shape, app, checkpoint_id="run", answers={stop.interrupts[0].id: 30}) == [0, 4, 10, 20, 30]
     assert seen == [[0]] * 4
+
+
+@shapes
+@pytest.mark.parametrize("reads", ["value", "chunks"])
+def test_a_handler_that_asks_for_the_state_it_holds(
+    runner: Runner, mode: dict[str, Any], shape: str, reads: str
+) -> None:
+    """K48: a handler, or the stream that it gives, may ask for the state of its own graph; nothing hangs."""
+
+    def of_value(text: str, state: Text) -> str:
+        with use_state(Text) as same:
+            assert same is state
+            same.a += "x"
+        return text + state.a
+
+    def of_chunks(chunks: StreamReader[str], state: Text) -> Iterator[str]:
+        yield from chunks
+        with use_state(Text) as same:
+            assert same is state
+            same.a += "x"
+        yield state.a
+
+    handler: Any = of_value if reads == "value" else of_chunks
+    graph = one_node(flowing("1"), Text, pre=handler, post=handler)
+
+    assert go(runner, shape, graph.compile(**mode), "a") == "ax1xx"
