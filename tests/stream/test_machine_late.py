@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from drivers import Runner
+from drivers import AsyncRunner, Runner
 from graphs import Calls, appending, chain, echo
 from streaming import emitting, passing, record_of
 from wiring import wire
@@ -332,3 +333,40 @@ def test_an_input_that_is_changed_by_who_asks(runner: Runner, mode: dict[str, An
 
     assert record_of(store, "run").inputs == {"node": {"k": ["v"]}}
     assert runner.collect(app, [], checkpoint_id="run") == {"k": ["v", "changed"]}
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_a_stop_that_comes_while_another_stream_is_stored(eager: bool) -> None:
+    """Issue 4: what was read for a checkpoint is stored, though another node stops in that very moment."""
+    runner, go_on = AsyncRunner(), asyncio.Event()
+
+    async def waiting(value: str) -> AsyncIterator[str]:
+        await go_on.wait()
+        yield interrupt("second")
+
+    async def telling(value: str) -> AsyncIterator[str]:
+        yield "a"
+        go_on.set()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        yield "b"
+
+    graph = Graph(str, dict)
+    graph.add_node("s1", asking(0, "first"), output_key="s1")
+    graph.add_node("s2", waiting, output_key="s2")
+    graph.add_node("told", telling, output_key="told")
+    graph.add_node("q", lambda value: interrupt("third"), output_key="q")
+    graph.add_node("all", dict)  # before "both", so that what waits for it is stored first
+    graph.add_node("both", dict)
+    wire(graph, "start s1 both all end", "start s2 both", "start told all", "start q all")
+    app = graph.compile(store=MapStore(), mode="dag", eager=eager)
+
+    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    for _ in range(5):
+        answers = {point.id: f"<{point.info}>" for point in stop.interrupts}
+        try:
+            result = runner.collect(app, [], checkpoint_id="run", answers=answers)
+            break
+        except Interrupted as again:
+            stop = again
+    assert result == {"s1": "<first>", "s2": "<second>", "told": "ab", "q": "<third>"}
