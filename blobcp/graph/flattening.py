@@ -55,12 +55,14 @@ class Flattening:
     def read_all(self) -> Generator[Effect, Any, bool]:
         """Read them; returns whether the run still stands where it stood."""
         for path, part in list(self._machine.stream_root.unread()):
-            if isinstance(part.value, StreamReader) and not (yield from self._read(path, part, part.value)):
+            if isinstance(part.value, StreamReader) and not (yield from self._read(path, part)):
                 return False
         return True
 
-    def _read(self, path: list[str], part: Part, reader: StreamReader[Any]) -> Generator[Effect, Any, bool]:
+    def _read(self, path: list[str], part: Part) -> Generator[Effect, Any, bool]:
         session = self._session
+        # What is read is lost where the run turns out to stand elsewhere; the part is then read again, as it was.
+        reader, part.value = self._machine.stream_root.flow.split(part.value, 2)
         self._due = self._due or session.left_behind
         try:
             chunks = yield reading(reader, self._limit(), heeds=not self._due)

@@ -209,6 +209,24 @@ def test_a_cancel_while_a_question_is_stored(runner: Runner, mode: dict[str, Any
     assert runner.collect(app, [], checkpoint_id="run", answers={question.id: "!"}) == {"slow": "ab", "asks": "!"}
 
 
+def test_a_cancel_while_an_input_is_stored(runner: Runner, mode: dict[str, Any]) -> None:
+    """Cancelled at once while the input is read for a stop, a run stores all of it, what had been read by then included."""
+    store, token, go = MapStore(), CancelToken(), threading.Event()
+
+    def source() -> Iterator[str]:
+        yield "a"
+        token.cancel(AT_ONCE)
+        threading.Timer(0.02, go.set).start()  # the first read is given up meanwhile
+        assert go.wait(LIMIT)
+        yield "b"
+
+    app = chain("1", **{"1": passing}).compile(store=store, interrupt_before=["1"], **mode)
+
+    with pytest.raises(Interrupted):
+        runner.transform(app, source(), checkpoint_id="run", cancel=token)
+    assert record_of(store, "run").inputs == {"1": "ab"}
+
+
 def test_an_input_that_fails_while_it_is_stored(runner: Runner, mode: dict[str, Any]) -> None:
     """K32: a source of the caller that fails while a stop is stored fails the run, which tells where it was about to stop."""
 
