@@ -170,6 +170,8 @@ class StreamedRun(StoredRun):
             for part in list(machine.stream_root.unwanted()):
                 if isinstance(part.value, StreamReader):
                     yield reading(part.value)
+            if session.heed_left():  # before closing: what such a node was given is still needed
+                return None
             with suppress(Abandoned):  # the output is there; what is still to be closed is left behind
                 yield Wait(self._streams.close_all, self._streams.aclose_all)
         except Abandoned:

