@@ -233,7 +233,8 @@ class StreamSession(Session):
         """Read the streams to their end that could take back what a task is about to do."""
         assert isinstance(task.run, StreamRun), "a stream run has no other runs"
         for part in list(task.run.unfinished_before(task)):
-            if isinstance(part.value, StreamReader):
+            # While one of them is read, another may have ended and been closed, since nothing is to be taken back any more.
+            if isinstance(part.value, StreamReader) and not part.value.spent:
                 yield from self._code.read(task, self._streams.open(part, False))
 
     def _work(self, visit: StreamVisit, task: StreamTask) -> Generator[Any, Any, Out | None]:

@@ -337,7 +337,7 @@ def test_an_input_that_is_changed_by_who_asks(runner: Runner, mode: dict[str, An
 
 @pytest.mark.parametrize("eager", [True, False])
 def test_a_stop_that_comes_while_another_stream_is_stored(eager: bool) -> None:
-    """Issue 4: what was read for a checkpoint is stored, though another node stops in that very moment."""
+    """What was read for a checkpoint is stored, though another node stops in that very moment."""
     runner, go_on = AsyncRunner(), asyncio.Event()
 
     async def waiting(value: str) -> AsyncIterator[str]:
@@ -370,3 +370,19 @@ def test_a_stop_that_comes_while_another_stream_is_stored(eager: bool) -> None:
         except Interrupted as again:
             stop = again
     assert result == {"s1": "<first>", "s2": "<second>", "told": "ab", "q": "<third>"}
+
+
+def test_a_stream_that_is_over_while_another_is_waited_for(runner: Runner) -> None:
+    """A node of values that lets several streams end begins all the same when one of them is settled meanwhile."""
+    graph = Graph(str, dict)
+    for key in ("s3", "s4", "s0"):
+        graph.add_node(key, emitting("a", "b"), output_key=key)
+    for key in ("n10", "e", "n11", "z"):
+        graph.add_node(key, sorted, output_key=key)
+    wire(graph, "start s3 n11 end", "start s4 e end", "start s0 n10 end", "s4 n11", "s0 n11", "s3 z end")
+    app = graph.compile(store=MapStore(), mode="dag")
+
+    # One function at a time, so that n10 ends between the second and the third stream that n11 lets end.
+    result = runner.collect(app, ["in"], checkpoint_id="run", concurrency=1)
+
+    assert result == {"n10": ["s0"], "e": ["s4"], "n11": ["s0", "s3", "s4"], "z": ["s3"]}

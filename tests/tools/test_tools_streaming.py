@@ -297,7 +297,8 @@ def test_a_reader_that_leaves(runner: Runner, kind: str, options: dict[str, Any]
         # A thread that was inside the tool just then closes it as soon as it comes out.
         until(lambda: calls["closed"] == calls["opened"])
 
-    assert calls["opened"] == (1 if options else 2)
+    # The other lane's thread may not have come to its call before the reader left.
+    assert 1 <= calls["opened"] <= (1 if options else 2)
 
 
 @KINDS
