@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterable, Iterable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from blobcp.cancel import CancelToken
-from blobcp.checkpointer import Checkpointer, StateMigrations, StateModifier
-from blobcp.codec import Envelope, Serializer
-from blobcp.errors import CheckpointSaveError, OptionError
+from blobcp.checkpointer import StateModifier
+from blobcp.errors import CheckpointSaveError
 from blobcp.graph.answers import Answers
-from blobcp.graph.calls import AsyncParts
-from blobcp.graph.driver_async import iterate_async, run_async
-from blobcp.graph.driver_sync import iterate_sync, run_sync
+from blobcp.graph.driver_async import run_async
+from blobcp.graph.driver_sync import run_sync
 from blobcp.graph.loading import pending_points
-from blobcp.graph.options import MISSING, RunOptions, StreamSaving, resume_options, run_options
-from blobcp.graph.output import Out
-from blobcp.graph.plan import GraphPlan
+from blobcp.graph.options import MISSING, resume_options, run_options
+from blobcp.graph.runs import Runs
 from blobcp.graph.saving import retry_save
 from blobcp.graph.session import Steps, make_cell
-from blobcp.graph.state_types import StateTypes
-from blobcp.graph.stored import StoredRun
-from blobcp.graph.streamed import StreamedRun
 from blobcp.points import InterruptPoint
-from blobcp.scope import CURRENT, RunClaims, Scope
-from blobcp.store import AsyncCheckPointStore, CheckPointStore, check_id
+from blobcp.store import check_id
 from blobcp.stream.reader import StreamReader
 
 if TYPE_CHECKING:
     from blobcp.graph.graph import Graph
 
 __all__ = ["App"]
-
-R = TypeVar("R", bound=StoredRun)
 
 
 class App:
@@ -47,28 +37,12 @@ class App:
         migrations: what brings up the checkpoints of older programs.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        plan: GraphPlan,
-        store: CheckPointStore | AsyncCheckPointStore | None,
-        serializer: Serializer,
-        envelope: Envelope,
-        when_done: str,
-        async_parts: AsyncParts,
-        migrations: StateMigrations | None = None,
-        saving: StreamSaving | None = None,
-    ) -> None:
+    def __init__(self, graph: Graph, runs: Runs) -> None:
         self.graph = graph
-        self.plan = plan
-        self.store = store
-        self.migrations = migrations
-        self._serializer = serializer
-        self._envelope = envelope
-        self._when_done = when_done
-        self._async_parts = async_parts
-        self._saving = saving if saving is not None else StreamSaving()
-        self._types = StateTypes(plan, serializer)
+        self.plan = runs.plan
+        self.store = runs.store
+        self.migrations = runs.migrations
+        self._runs = runs
 
     def invoke(
         self,
@@ -109,7 +83,7 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        return self._run(input, options, state_modifier)
+        return self._runs.run(input, options, state_modifier)
 
     async def ainvoke(
         self,
@@ -128,7 +102,7 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        return await self._arun(input, options, state_modifier)
+        return await self._runs.arun(input, options, state_modifier)
 
     def stream(
         self,
@@ -166,12 +140,12 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        run = self._streamed(options, state_modifier, on_loop=False)
-        return self._read(run, run.of_value(input), options)
+        run = self._runs.streamed(options, state_modifier, on_loop=False)
+        return self._runs.read(run, run.of_value(input), options)
 
     def collect(
         self,
-        chunks: Iterable[Any] | AsyncIterable[Any],
+        chunks: Iterable[Any] | AsyncIterable[Any] = (),
         *,
         checkpoint_id: str | None = None,
         write_to_checkpoint_id: str | None = None,
@@ -185,7 +159,8 @@ class App:
         """Run on a stream of chunks and return the output as one value.
 
         Args:
-            chunks: what the graph takes, read as the nodes need it. Closed unread where a stored run is gone on with.
+            chunks: what the graph takes, read as the nodes need it. Not needed where a stored run is gone on with; closed
+                unread then.
             checkpoint_id: as for `stream`, like all that follow.
             write_to_checkpoint_id: likewise.
             force_new_run: likewise.
@@ -202,13 +177,13 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        run = self._streamed(options, state_modifier, on_loop=False)
-        store = self._sync_store(needed=options.uses_store)
+        run = self._runs.streamed(options, state_modifier, on_loop=False)
+        store = self._runs.sync_store(needed=options.uses_store)
         return run_sync(run.collected(run.of_chunks(chunks)), store)
 
     def transform(
         self,
-        chunks: Iterable[Any] | AsyncIterable[Any],
+        chunks: Iterable[Any] | AsyncIterable[Any] = (),
         *,
         checkpoint_id: str | None = None,
         write_to_checkpoint_id: str | None = None,
@@ -223,8 +198,8 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        run = self._streamed(options, state_modifier, on_loop=False)
-        return self._read(run, run.of_chunks(chunks), options)
+        run = self._runs.streamed(options, state_modifier, on_loop=False)
+        return self._runs.read(run, run.of_chunks(chunks), options)
 
     def astream(
         self,
@@ -243,12 +218,12 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        run = self._streamed(options, state_modifier, on_loop=True)
-        return self._aread(run, run.of_value(input), options)
+        run = self._runs.streamed(options, state_modifier, on_loop=True)
+        return self._runs.aread(run, run.of_value(input), options)
 
     async def acollect(
         self,
-        chunks: Iterable[Any] | AsyncIterable[Any],
+        chunks: Iterable[Any] | AsyncIterable[Any] = (),
         *,
         checkpoint_id: str | None = None,
         write_to_checkpoint_id: str | None = None,
@@ -263,8 +238,8 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        run = self._streamed(options, state_modifier, on_loop=True)
-        store = self._any_store(needed=options.uses_store)
+        run = self._runs.streamed(options, state_modifier, on_loop=True)
+        store = self._runs.any_store(needed=options.uses_store)
         try:
             result = await run_async(run.collected(run.of_chunks(chunks)), store)
         except BaseException as error:
@@ -275,7 +250,7 @@ class App:
 
     def atransform(
         self,
-        chunks: Iterable[Any] | AsyncIterable[Any],
+        chunks: Iterable[Any] | AsyncIterable[Any] = (),
         *,
         checkpoint_id: str | None = None,
         write_to_checkpoint_id: str | None = None,
@@ -290,8 +265,8 @@ class App:
         options = run_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, force_new_run, answers, max_steps, concurrency, cancel
         )
-        run = self._streamed(options, state_modifier, on_loop=True)
-        return self._aread(run, run.of_chunks(chunks), options)
+        run = self._runs.streamed(options, state_modifier, on_loop=True)
+        return self._runs.aread(run, run.of_chunks(chunks), options)
 
     def resume(
         self,
@@ -326,7 +301,7 @@ class App:
         options = resume_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency, cancel
         )
-        return self._run(None, options, state_modifier)
+        return self._runs.run(None, options, state_modifier)
 
     async def aresume(
         self,
@@ -344,7 +319,7 @@ class App:
         options = resume_options(
             self.plan, checkpoint_id, write_to_checkpoint_id, answers, answer, max_steps, concurrency, cancel
         )
-        return await self._arun(None, options, state_modifier)
+        return await self._runs.arun(None, options, state_modifier)
 
     def pending(self, checkpoint_id: str) -> list[InterruptPoint]:
         """Return the points that wait under an id, with what they ask, running nothing; none for a finished run.
@@ -353,14 +328,14 @@ class App:
             CheckpointNotFoundError: nothing is stored there.
             CheckpointError: what is there can't be read.
         """
-        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan, self._types)
-        points: list[InterruptPoint] = run_sync(steps, self._sync_store(needed=True))
+        steps = pending_points(check_id(checkpoint_id), self._runs.checkpointer(), self.plan, self._runs.types)
+        points: list[InterruptPoint] = run_sync(steps, self._runs.sync_store(needed=True))
         return points
 
     async def apending(self, checkpoint_id: str) -> list[InterruptPoint]:
         """Do as `pending` does, on the running event loop."""
-        steps = pending_points(check_id(checkpoint_id), self._checkpointer(), self.plan, self._types)
-        points: list[InterruptPoint] = await run_async(steps, self._any_store(needed=True))
+        steps = pending_points(check_id(checkpoint_id), self._runs.checkpointer(), self.plan, self._runs.types)
+        points: list[InterruptPoint] = await run_async(steps, self._runs.any_store(needed=True))
         return points
 
     def check(self, input: Any = None) -> None:
@@ -385,80 +360,16 @@ class App:
             CheckpointSaveError: it failed again.
             OptionError: the error holds nothing that could be stored.
         """
-        run_sync(retry_save(error, self._checkpointer(state_modifier)), self._sync_store(needed=True))
+        run_sync(retry_save(error, self._runs.checkpointer(state_modifier)), self._runs.sync_store(needed=True))
 
     async def aretry_save(self, error: CheckpointSaveError, *, state_modifier: StateModifier | None = None) -> None:
         """Do as `retry_save` does, on the running event loop."""
-        await run_async(retry_save(error, self._checkpointer(state_modifier)), self._any_store(needed=True))
+        await run_async(retry_save(error, self._runs.checkpointer(state_modifier)), self._runs.any_store(needed=True))
 
     def _check_steps(self, input: Any) -> Steps:
-        checkpointer = self._checkpointer()
+        checkpointer = self._runs.checkpointer()
         checkpointer.dumps({"input": input})
         for path, graph in self.plan.walk():
-            cell = yield from make_cell(graph, path, copy_context(), self._types)
+            cell = yield from make_cell(graph, path, copy_context(), self._runs.types)
             if cell is not None:
                 checkpointer.dumps({"state": cell.state})
-
-    def _run(self, input: Any, options: RunOptions, modifier: StateModifier | None) -> Any:
-        _refuse_async(self._async_parts.values, "ainvoke or aresume")
-        store = self._sync_store(needed=options.uses_store)
-        return run_sync(self._stored_run(options, modifier).steps(input), store)
-
-    async def _arun(self, input: Any, options: RunOptions, modifier: StateModifier | None) -> Any:
-        store = self._any_store(needed=options.uses_store)
-        return await run_async(self._stored_run(options, modifier).steps(input), store)
-
-    def _stored_run(self, options: RunOptions, modifier: StateModifier | None) -> StoredRun:
-        return self._made(StoredRun, options, modifier)
-
-    def _made(self, kind: type[R], options: RunOptions, modifier: StateModifier | None) -> R:
-        host = CURRENT.get()
-        ids = frozenset(id for id in (options.read_id, options.write_id) if id is not None)
-        _refuse_clash(host, self.store, ids)
-        checkpointer = self._checkpointer(modifier)
-        claims = RunClaims(self.store, ids)
-        return kind(self.plan, checkpointer, options, self._when_done, self._types, claims, host)
-
-    def _streamed(self, options: RunOptions, modifier: StateModifier | None, *, on_loop: bool) -> StreamedRun:
-        if not on_loop:
-            _refuse_async(self._async_parts.streams, "astream, acollect or atransform")
-        return self._made(StreamedRun, options, modifier).prepare(self._saving, on_loop=on_loop)
-
-    def _read(self, run: StreamedRun, given: Out, options: RunOptions) -> StreamReader[Any]:
-        store = self._sync_store(needed=options.uses_store)
-        return StreamReader(iterate_sync(run.chunks(given), store), context=copy_context())
-
-    def _aread(self, run: StreamedRun, given: Out, options: RunOptions) -> StreamReader[Any]:
-        store = self._any_store(needed=options.uses_store)
-        return StreamReader(iterate_async(run.chunks(given), store, run.close), context=copy_context())
-
-    def _checkpointer(self, modifier: StateModifier | None = None) -> Checkpointer:
-        return Checkpointer(self._serializer, self._envelope, modifier, self.migrations)
-
-    def _sync_store(self, *, needed: bool) -> CheckPointStore | None:
-        store = self._any_store(needed=needed)
-        if store is not None and inspect.iscoroutinefunction(store.get):
-            raise OptionError(f"{type(store).__qualname__} is an async store; use ainvoke, aresume or apending")
-        return store  # type: ignore[return-value]  # the check above is what tells the two protocols apart
-
-    def _any_store(self, *, needed: bool) -> CheckPointStore | AsyncCheckPointStore | None:
-        if needed and self.store is None:
-            raise OptionError(
-                "a checkpoint id was given and the graph was compiled without a store; compile(store=...)"
-            )
-        return self.store
-
-
-def _refuse_async(parts: list[str], instead: str) -> None:
-    if parts:
-        raise OptionError(f"nodes {parts} have async functions, which need an event loop; use {instead}")
-
-
-def _refuse_clash(host: Scope | None, store: object, ids: frozenset[str]) -> None:
-    """Refuse a checkpoint that a run round this one holds: each would overwrite the other's record."""
-    for frame in host.frame.outwards() if host is not None else ():
-        clash = ids & frame.claims.checkpoint_ids
-        if clash and frame.claims.store is store:
-            raise OptionError(
-                f"checkpoint {min(clash)!r} belongs to the run that this app is called from; give the inner run an id of its own"
-            )

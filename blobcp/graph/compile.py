@@ -16,6 +16,8 @@ from blobcp.graph.checks import check_no_cycle, check_reach, check_types, predec
 from blobcp.graph.node import hints_of_call, is_limit, is_text, type_name, zero_of
 from blobcp.graph.options import StreamSaving
 from blobcp.graph.plan import START, GraphPlan, NodePlan, Send
+from blobcp.graph.runs import Runs
+from blobcp.graph.state_types import StateTypes
 from blobcp.store import AsyncCheckPointStore, CheckPointDeleter, CheckPointStore
 
 if TYPE_CHECKING:
@@ -85,7 +87,18 @@ def compile_app(
     plan = _plan(graph, options)
     _register(graph, serializer)
     envelope = envelope if envelope is not None else Envelope()
-    return App(graph, plan, store, serializer, envelope, when_done, AsyncParts.of(plan), migrations, saving)
+    runs = Runs(
+        plan=plan,
+        store=store,
+        serializer=serializer,
+        envelope=envelope,
+        when_done=when_done,
+        async_parts=AsyncParts.of(plan),
+        migrations=migrations,
+        saving=saving,
+        types=StateTypes(plan, serializer),
+    )
+    return App(graph, runs)
 
 
 def _plan(graph: Graph, options: _Options) -> GraphPlan:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from drivers import Runner
+from drivers import LIMIT, Runner, SyncRunner
 from graphs import Calls, appending, chain, echo
 from streaming import emitting, passing, record_of
 from wiring import wire
@@ -195,6 +196,18 @@ def test_stopped_by_one_kind_of_run_and_resumed_by_the_other(runner: Runner, mod
     assert runner.stream(app, checkpoint_id="a") == ["a12"]
     stopped(runner.stream, app, "b", checkpoint_id="b")
     assert runner.invoke(app, checkpoint_id="b") == "b12"
+
+
+def test_resumed_without_chunks(mode: dict[str, Any]) -> None:
+    """A run on chunks that is gone on with needs none."""
+    app = chain("1", "2").compile(store=MapStore(), interrupt_before=["2"], when_done="keep", **mode)
+    stopped(SyncRunner().stream, app, "a", checkpoint_id="a")
+
+    async def resumed() -> list[Any]:
+        return [await app.acollect(checkpoint_id="a"), [chunk async for chunk in app.atransform(checkpoint_id="a")]]
+
+    assert [app.collect(checkpoint_id="a"), list(app.transform(checkpoint_id="a"))] == ["a12", ["a12"]]
+    assert asyncio.run(asyncio.wait_for(resumed(), LIMIT)) == ["a12", ["a12"]]
 
 
 @pytest.mark.parametrize("interrupts", [{"interrupt_after": ["1"], "interrupt_before": ["2"]}])
