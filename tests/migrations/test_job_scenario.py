@@ -156,7 +156,7 @@ def test_an_unmigrated_blob_is_refused(anywhere: Any) -> None:
     assert "version 2 of this code" in str(error)
 
 
-@pytest.mark.parametrize("kind", ["map", "file", "s3"])
+@pytest.mark.parametrize("kind", ["map", "file", pytest.param("s3", marks=pytest.mark.soak)])
 def test_more_ids_than_a_page(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """F23: 1,001 listed ids give 1,001 in the report."""
     options: dict[str, Any] = {}
