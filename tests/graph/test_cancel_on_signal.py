@@ -96,6 +96,17 @@ class TestWorker:
         assert go_on(tmp_path, kind) == "in123"
 
 
+@pytest.mark.parametrize("kind", ["stream", "async-stream"])
+def test_gives_up_in_a_stream(tmp_path: Path, kind: str) -> None:
+    """SIGTERM stops a worker whose node does not come to its next chunk; it exits 0, and another goes on by values."""
+    worker = Worker(tmp_path, kind, "0.1")
+    worker.process.send_signal(signal.SIGTERM)
+
+    assert worker.end() == "stopped [] ['2']"
+    assert go_on(tmp_path, kind) == "in123"
+    assert entered(tmp_path) == ["1", "2", "2", "3"]
+
+
 def test_in_this_process() -> None:
     """The first signal cancels with the time-out, the second at once; after the block the old handler is back."""
     token = CancelToken()

@@ -8,12 +8,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from blobcp import END, START, App, CancelToken, Graph, Interrupted, Tool, ToolsNode, cancel_on_signal
+from blobcp import END, START, App, CancelToken, Graph, Interrupted, StreamReader, Tool, ToolsNode, cancel_on_signal
 from blobcp.stores import FileStore
 
 __all__ = ["build", "stop_lists"]
@@ -24,7 +25,8 @@ def build(folder: Path, kind: str) -> App:
 
     Args:
         folder: where the store is, and the file ``log``, which has a line for each node that was entered.
-        kind: ``sync``, or ``async`` for async nodes; ``tools`` or ``async-tools`` where node 2 leaves that to two plain tools.
+        kind: ``sync``, or ``async`` for async nodes; ``tools`` or ``async-tools`` where node 2 leaves that to two plain tools;
+            ``stream`` or ``async-stream`` where it makes a stream.
     """
 
     def note(key: str) -> None:
@@ -51,7 +53,14 @@ def build(folder: Path, kind: str) -> App:
     async def use_tools_async(text: str, key: str) -> str:
         return str((await tools.acall(asking(text, key)))[0]["content"])
 
-    second = {"tools": use_tools, "async-tools": use_tools_async}.get(kind)
+    def flow(text: str, key: str) -> Iterator[str]:
+        yield work(text, key)
+
+    async def flow_async(text: str, key: str) -> AsyncIterator[str]:
+        yield await work_async(text, key)
+
+    seconds = {"tools": use_tools, "async-tools": use_tools_async, "stream": flow, "async-stream": flow_async}
+    second = seconds.get(kind)
     others = work_async if kind == "async" else work
     graph = Graph(str, str)
     before = START
@@ -82,6 +91,11 @@ def tell_of(token: CancelToken, folder: Path) -> None:
     (folder / "told").touch()
 
 
+async def read(output: StreamReader[str]) -> list[str]:
+    """Read a stream to its end."""
+    return [chunk async for chunk in output]
+
+
 def main(folder: str, kind: str, seconds: str) -> None:
     """Run until done or told to end, and say how it ended; a time-out of ``none`` waits for the nodes."""
     timeout = None if seconds == "none" else timedelta(seconds=float(seconds))
@@ -92,6 +106,10 @@ def main(folder: str, kind: str, seconds: str) -> None:
         with cancel_on_signal(token, signal.SIGTERM, signal.SIGUSR1, timeout=timeout):
             if kind in ("sync", "tools"):
                 result = app.invoke("in", checkpoint_id="job", cancel=token)
+            elif kind == "stream":
+                result = list(app.stream("in", checkpoint_id="job", cancel=token))
+            elif kind == "async-stream":
+                result = asyncio.run(read(app.astream("in", checkpoint_id="job", cancel=token)))
             else:
                 result = asyncio.run(app.ainvoke("in", checkpoint_id="job", cancel=token))
         print("result", result)
