@@ -28,16 +28,7 @@ from blobcp.codec.frame import (
     split_frame,
     view_of,
 )
-from blobcp.codec.header import (
-    Header,
-    Parent,
-    PendingInterrupt,
-    Seal,
-    Status,
-    decode_header,
-    encode_header,
-    seal_of,
-)
+from blobcp.codec.header import Header, Parent, PendingInterrupt, Seal, Status, decode_header, encode_header, seal_of
 from blobcp.codec.keys import ENCRYPTION_OVERHEAD, MAX_ENCRYPTED, Key, KeyRing, need_cryptography
 from blobcp.codec.problems import check_limit, name_of, naming
 from blobcp.errors import CheckpointCorruptError, CheckpointKeyError, OptionError

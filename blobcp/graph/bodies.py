@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterable,
-    Callable,
-    Coroutine,
-    Iterator,
-)
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterator
 from typing import Any
 
 from blobcp.errors import EmptyStreamError, ValueMismatchError

@@ -7,13 +7,7 @@ from contextvars import copy_context
 from typing import Any
 
 from blobcp.checkpointer import Checkpointer, Loaded
-from blobcp.errors import (
-    BlobcpError,
-    CheckpointDoneError,
-    CheckpointNotFoundError,
-    StoreError,
-    text_of,
-)
+from blobcp.errors import BlobcpError, CheckpointDoneError, CheckpointNotFoundError, StoreError, text_of
 from blobcp.graph.describe import stored_points
 from blobcp.graph.effects import Effect, Expected, GetBlob
 from blobcp.graph.plan import GraphPlan

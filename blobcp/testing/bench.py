@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from blobcp.store import (
-    CheckPointDeleter,
-    CheckPointExpirer,
-    CheckPointLister,
-    CheckPointStore,
-    CheckPointSwapper,
-)
+from blobcp.store import CheckPointDeleter, CheckPointExpirer, CheckPointLister, CheckPointStore, CheckPointSwapper
 from blobcp.wrapping import POWERS
 
 from .failing import NotOffered

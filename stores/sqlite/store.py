@@ -23,17 +23,7 @@ from ..urls import boolean, options_of
 from .errors import FAILURES, failure
 from .file import transaction
 from .pool import Pool
-from .tables import (
-    IDS_A_PAGE,
-    ROWS_A_PURGE,
-    delete_row,
-    empty_log,
-    find_ids,
-    find_row,
-    purge_rows,
-    put_row,
-    shrink,
-)
+from .tables import IDS_A_PAGE, ROWS_A_PURGE, delete_row, empty_log, find_ids, find_row, purge_rows, put_row, shrink
 from .url import path_of
 
 __all__ = ["SQLiteStore"]

@@ -11,13 +11,7 @@ from drivers import Runner
 from graphs import Calls, appending, chain
 from stored_runs import TwoMethodStore, blob_of, paused, refused, rewrite, sha
 
-from blobcp import (
-    END,
-    START,
-    CheckpointMismatchError,
-    Graph,
-    interrupt,
-)
+from blobcp import END, START, CheckpointMismatchError, Graph, interrupt
 
 
 @dataclass

@@ -12,14 +12,7 @@ from graphs import Calls, chain
 from pausing import asked, ids, solo, stopped, stopped_again
 from wiring import wire
 
-from blobcp import (
-    CancelToken,
-    Graph,
-    InterruptSignal,
-    address_segment,
-    composite_interrupt,
-    interrupt,
-)
+from blobcp import CancelToken, Graph, InterruptSignal, address_segment, composite_interrupt, interrupt
 from blobcp.stores import MapStore
 
 graces = pytest.mark.parametrize("grace", [None, AT_ONCE], ids=["unlimited", "zero"])

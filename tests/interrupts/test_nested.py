@@ -9,14 +9,7 @@ from drivers import Runner
 from graphs import Calls, appending, chain
 from pausing import Note, asked, places, solo, stopped, stopped_again
 
-from blobcp import (
-    END,
-    START,
-    Graph,
-    get_interrupt_state,
-    get_resume_data,
-    interrupt,
-)
+from blobcp import END, START, Graph, get_interrupt_state, get_resume_data, interrupt
 from blobcp.stores import FileStore, MapStore
 
 MODES = [
