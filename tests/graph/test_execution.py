@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 from drivers import Runner
-from graphs import Calls, appending, chain, echo
+from graphs import Calls, appending, chain, echo, race
 from wiring import wire
 
 from blobcp import END, START, App, Graph, ValueMismatchError
-
-LIMIT = 10.0
-"""Seconds that a node waits for another one before the test fails."""
 
 
 def test_chain(runner: Runner, mode: dict[str, Any]) -> None:
@@ -69,33 +65,6 @@ def test_pregel_drops_what_became_ready_together_with_end(runner: Runner) -> Non
 
     assert runner.invoke(graph.compile(), "") == "node1"
     assert calls["2"] == 0
-
-
-def race(calls: Calls, slow_after: str) -> Graph:
-    """Return fast -> fast2 and slow side by side, where slow does not end before ``slow_after`` has."""
-    ended = {"fast": threading.Event(), "fast2": threading.Event()}
-
-    def node(key: str) -> Any:
-        def run(text: str) -> str:
-            if key == "slow":
-                assert ended[slow_after].wait(LIMIT), f"{slow_after} has not ended"
-            return text + key
-
-        return run
-
-    def note(key: str) -> Any:
-        def post(value: Any, state: list[str]) -> Any:
-            calls.note(key)
-            if key in ended:
-                ended[key].set()
-            return value
-
-        return post
-
-    graph = Graph(str, dict, state=list)
-    for key, output_key in (("slow", "s"), ("fast", None), ("fast2", "f")):
-        graph.add_node(key, node(key), post=note(key), output_key=output_key)
-    return wire(graph, "start fast fast2 end", "start slow end")
 
 
 def test_dag_starts_a_node_the_moment_it_is_ready(runner: Runner) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from wiring import wire
+
 from blobcp import END, START, Graph
 
-__all__ = ["Calls", "appending", "chain", "echo"]
+__all__ = ["Calls", "appending", "chain", "echo", "race"]
+
+LIMIT = 10.0
+"""Seconds that a node waits for another one before the test fails."""
 
 
 class Calls:
@@ -56,3 +62,30 @@ def chain(*keys: str, calls: Calls | None = None, state: Callable[[], Any] | Non
         before = key
     graph.add_edge(before, END)
     return graph
+
+
+def race(calls: Calls, slow_after: str) -> Graph:
+    """Return fast -> fast2 and slow side by side, where slow does not end before ``slow_after`` has."""
+    ended = {"fast": threading.Event(), "fast2": threading.Event()}
+
+    def node(key: str) -> Any:
+        def run(text: str) -> str:
+            if key == "slow":
+                assert ended[slow_after].wait(LIMIT), f"{slow_after} has not ended"
+            return text + key
+
+        return run
+
+    def note(key: str) -> Any:
+        def post(value: Any, state: list[str]) -> Any:
+            calls.note(key)
+            if key in ended:
+                ended[key].set()
+            return value
+
+        return post
+
+    graph = Graph(str, dict, state=list)
+    for key, output_key in (("slow", "s"), ("fast", None), ("fast2", "f")):
+        graph.add_node(key, node(key), post=note(key), output_key=output_key)
+    return wire(graph, "start fast fast2 end", "start slow end")

@@ -12,7 +12,19 @@ from drivers import Runner
 
 from blobcp import END, START, App, Graph, Interrupted, InterruptPoint, serializable
 
-__all__ = ["Note", "answer_all", "asked", "calling", "ids", "on_a_loop", "places", "solo", "stopped", "stopped_again"]
+__all__ = [
+    "Note",
+    "answer_all",
+    "asked",
+    "calling",
+    "ids",
+    "on_a_loop",
+    "places",
+    "solo",
+    "stopped",
+    "stopped_again",
+    "stopped_by",
+]
 
 
 @serializable("tests.pausing.Note")
@@ -25,15 +37,18 @@ class Note:
 
 def stopped(runner: Runner, app: App, input: Any = None, **options: Any) -> Interrupted:
     """Start (or plainly run again) a run that is to stop, and return what it stopped with."""
-    with pytest.raises(Interrupted) as caught:
-        runner.invoke(app, input, **options)
-    return caught.value
+    return stopped_by(runner.invoke, app, input, **options)
 
 
 def stopped_again(runner: Runner, app: App, checkpoint_id: str, answers: Any = None, **options: Any) -> Interrupted:
     """Resume a run that is to stop again, and return what it stopped with."""
+    return stopped_by(runner.resume, app, checkpoint_id, answers, **options)
+
+
+def stopped_by(call: Callable[..., Any], *arguments: Any, **options: Any) -> Interrupted:
+    """Make a call that is to stop, and return what it stopped with."""
     with pytest.raises(Interrupted) as caught:
-        runner.resume(app, checkpoint_id, answers, **options)
+        call(*arguments, **options)
     return caught.value
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from drivers import AsyncRunner, Runner, SyncRunner
 from graphs import Calls, appending
+from pausing import stopped_by
 
 from blobcp import App, Interrupted, StreamReader, concat
 
@@ -73,9 +74,7 @@ def go(runner: Runner, shape: str, app: App, input: Any = None, **options: Any) 
 
 def halted(runner: Runner, shape: str, app: App, input: Any = None, **options: Any) -> Interrupted:
     """Run what is to stop, and return the stop."""
-    with pytest.raises(Interrupted) as caught:
-        go(runner, shape, app, input, **options)
-    return caught.value
+    return stopped_by(go, runner, shape, app, input, **options)
 
 
 def flowing(key: str, calls: Calls | None = None) -> Callable[[StreamReader[str]], Iterator[str]]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from drivers import AsyncRunner, Runner
 from graphs import Calls, appending, chain, echo
+from pausing import stopped_by
 from streaming import emitting, passing, record_of
 from wiring import wire
 
@@ -24,13 +25,6 @@ class Text:
     """A state."""
 
     a: str = ""
-
-
-def stopped(call: Any, *arguments: Any, **options: Any) -> Interrupted:
-    """Run what is to stop, and return the stop."""
-    with pytest.raises(Interrupted) as caught:
-        call(*arguments, **options)
-    return caught.value
 
 
 def asking(count: int = 1, question: str = "?", calls: Calls | None = None) -> Any:
@@ -74,7 +68,7 @@ def test_behind_a_reader_that_has_enough(runner: Runner, mode: dict[str, Any]) -
     graph.add_node("end2", echo, output_key="all")
     app = wire(graph, "start src head value end", "src all end2 end").compile(store=MapStore(), **mode)
 
-    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "x", checkpoint_id="run")
 
     assert stop.info.rerun_nodes == ["src"]
     result = runner.collect(app, [], checkpoint_id="run", answers={stop.interrupts[0].id: "!"})
@@ -108,7 +102,7 @@ def test_where_a_choice_has_passed_a_node_over(runner: Runner) -> None:
         graph.add_branch("src", achoose, ["chosen", "value"])
     app = wire(graph, "start src", "start other value end", "chosen end").compile(store=MapStore(), mode="dag")
 
-    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "x", checkpoint_id="run")
 
     result = runner.collect(app, [], checkpoint_id="run", answers={stop.interrupts[0].id: "!"})
     assert result == {"value": "xv", "chosen": "01!"}
@@ -128,7 +122,7 @@ def test_a_stream_inside_that_nobody_reads(runner: Runner, mode: dict[str, Any],
     graph = chain("sub", "value", "more", sub=inner, value=appending("v", calls), more=passing)
     app = graph.compile(store=MapStore(), **mode)
 
-    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "x", checkpoint_id="run")
 
     assert str(stop.interrupts[0].address) == "runnable:root;node:sub" + ";node:n" * (depth - 1) + ";node:side"
     assert runner.stream(app, checkpoint_id="run", answers={stop.interrupts[0].id: "!"}) == ["xav"]
@@ -150,7 +144,7 @@ def test_a_stream_inside_that_nobody_reads_at_a_stop(runner: Runner, mode: dict[
     wire(inner, "start a end", "start side")
     app = chain("sub", "v", sub=inner).compile(store=MapStore(), interrupt_before=["v"], **mode)
 
-    stopped(runner.stream, app, "x", checkpoint_id="run")
+    stopped_by(runner.stream, app, "x", checkpoint_id="run")
 
     assert runner.stream(app, checkpoint_id="run") == ["xv"]
     assert (calls["begun"], calls["done"]) == (1, 1)
@@ -164,7 +158,7 @@ def test_only_the_first_of_a_chain_is_charged(runner: Runner, mode: dict[str, An
     nodes = {"a": asking(count), "b": passing, "c": passing, "v": appending("v", calls)}
     app = chain("a", "b", "c", "v", **nodes).compile(store=MapStore(), **mode)
 
-    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "x", checkpoint_id="run")
 
     assert stop.info.rerun_nodes == ["a"]
     result = getattr(runner, how)(app, checkpoint_id="run", answers={stop.interrupts[0].id: "!"})
@@ -184,16 +178,16 @@ def test_the_points_of_a_stop_while_streams_are_stored(runner: Runner, mode: dic
     graph.add_node("j", echo)
     app = wire(graph, "start a j end", "start b j").compile(store=MapStore(), interrupt_before=["j"], **mode)
 
-    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "x", checkpoint_id="run")
     assert {str(point.address)[:19] for point in stop.interrupts} == {"runnable:root;node:"}
     assert ids(stop.interrupts) == ids(runner.pending(app, "run"))
     seen = {point.id for point in stop.interrupts}
     assert len(seen) == 2
 
-    stop = stopped(runner.stream, app, checkpoint_id="run", answers={stop.interrupts[0].id: "!"})
+    stop = stopped_by(runner.stream, app, checkpoint_id="run", answers={stop.interrupts[0].id: "!"})
     assert {point.id for point in stop.interrupts} < seen
     assert ids(stop.interrupts) == ids(runner.pending(app, "run"))
-    stop = stopped(runner.stream, app, checkpoint_id="run", answers={stop.interrupts[0].id: "!"})
+    stop = stopped_by(runner.stream, app, checkpoint_id="run", answers={stop.interrupts[0].id: "!"})
     assert stop.info.before_nodes == ["j"]
     assert ids(stop.interrupts) == ids(runner.pending(app, "run"))
     assert runner.invoke(app, checkpoint_id="run") == {"a": "01!", "b": "01!"}
@@ -211,7 +205,7 @@ def test_a_question_swallowed_by_a_node_that_nobody_reads_on(runner: Runner, mod
 
     app = chain("src", "head", src=source, head=first_of).compile(store=MapStore(), **mode)
 
-    assert stopped(runner.stream, app, "x", checkpoint_id="run").info.rerun_nodes == ["src"]
+    assert stopped_by(runner.stream, app, "x", checkpoint_id="run").info.rerun_nodes == ["src"]
 
 
 @pytest.mark.parametrize("interrupts", [{}, {"interrupt_before": ["t"]}])
@@ -298,7 +292,7 @@ def test_a_handler_of_chunks_that_asks_late(runner: Runner, mode: dict[str, Any]
     graph.add_node("2", appending("2", calls))
     app = wire(graph, "start 1 2 end").compile(store=MapStore(), **mode)
 
-    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "x", checkpoint_id="run")
 
     assert str(stop.interrupts[0].address) == "runnable:root;node:1"
     assert stop.info.rerun_nodes == ["1"]
@@ -329,7 +323,7 @@ def test_an_input_that_is_changed_by_who_asks(runner: Runner, mode: dict[str, An
     graph.add_node("node", node)
     app = wire(graph, "start src node end").compile(store=store, **mode)
 
-    stopped(runner.stream, app, "x", checkpoint_id="run")
+    stopped_by(runner.stream, app, "x", checkpoint_id="run")
 
     assert record_of(store, "run").inputs == {"node": {"k": ["v"]}}
     assert runner.collect(app, [], checkpoint_id="run") == {"k": ["v", "changed"]}
@@ -361,7 +355,7 @@ def test_a_stop_that_comes_while_another_stream_is_stored(eager: bool) -> None:
     wire(graph, "start s1 both all end", "start s2 both", "start told all", "start q all")
     app = graph.compile(store=MapStore(), mode="dag", eager=eager)
 
-    stop = stopped(runner.stream, app, "x", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "x", checkpoint_id="run")
     for _ in range(5):
         answers = {point.id: f"<{point.info}>" for point in stop.interrupts}
         try:

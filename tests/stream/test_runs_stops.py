@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from drivers import LIMIT, Runner, SyncRunner
 from graphs import Calls, appending, chain, echo
+from pausing import stopped_by
 from streaming import emitting, passing, record_of
 from wiring import wire
 
@@ -39,13 +40,6 @@ class Text:
     a: str = ""
 
 
-def stopped(call: Any, *arguments: Any, **options: Any) -> Interrupted:
-    """Run what is to stop, and return the stop."""
-    with pytest.raises(Interrupted) as caught:
-        call(*arguments, **options)
-    return caught.value
-
-
 def asking(calls: Calls, key: str, **named: Any) -> Any:
     """Return a node that asks on its first call, then returns ``success``."""
 
@@ -69,7 +63,7 @@ def test_one_finished_and_one_stopped(runner: Runner, mode: dict[str, Any], shap
     graph.add_node("j", echo)
     app = wire(graph, "start f j end", "start i j").compile(store=store, **mode)
 
-    stop = stopped(getattr(runner, shape), app, "a", checkpoint_id="run")
+    stop = stopped_by(getattr(runner, shape), app, "a", checkpoint_id="run")
 
     record = record_of(store, "run")
     assert stop.info.rerun_nodes == ["i"]
@@ -106,7 +100,7 @@ def test_a_stream_waiting_before_a_node(runner: Runner, mode: dict[str, Any], ch
         store=store, interrupt_before=["2"], **mode
     )
 
-    stopped(runner.stream, app, "s", checkpoint_id="run")
+    stopped_by(runner.stream, app, "s", checkpoint_id="run")
 
     assert record_of(store, "run").inputs == {"2": value}
     back = [value] if value else []
@@ -118,7 +112,7 @@ def test_an_empty_stream_resumed_by_invoke(runner: Runner, mode: dict[str, Any])
     """K33: an empty stream that was stored is the zero value for a node of a value run."""
     plain = chain("1", "2", **{"1": emitting(), "2": shown}).compile(store=MapStore(), interrupt_before=["2"], **mode)
 
-    stopped(runner.stream, plain, "s", checkpoint_id="run")
+    stopped_by(runner.stream, plain, "s", checkpoint_id="run")
 
     assert runner.invoke(plain, checkpoint_id="run") == "<''>"
 
@@ -132,7 +126,7 @@ def test_an_empty_stream_resumed_by_stream_before_a_node_of_values(runner: Runne
     """K33: the same for a node of values in a stream run."""
     app = chain("1", "2", **{"1": emitting(), "2": shown}).compile(store=MapStore(), interrupt_before=["2"], **mode)
 
-    stopped(runner.stream, app, "s", checkpoint_id="run")
+    stopped_by(runner.stream, app, "s", checkpoint_id="run")
 
     assert runner.stream(app, checkpoint_id="run") == ["<''>"]
 
@@ -144,12 +138,12 @@ def test_chunks_that_are_kept(runner: Runner, mode: dict[str, Any]) -> None:
     app = chain("1", "2", **{"1": emitting("x", "-", "b"), "2": reading(calls, "2")}).compile(
         store=store, interrupt_before=["2"], keep_chunks=True, **mode
     )
-    stopped(runner.stream, app, "s", checkpoint_id="run")
+    stopped_by(runner.stream, app, "s", checkpoint_id="run")
     store.set("other", store.get("run") or b"")
 
     assert record_of(store, "run").inputs == {"2": KeptChunks(["x", "-", "b"])}
     assert runner.stream(app, checkpoint_id="run") == ["x", "-", "b"]
-    stopped(runner.stream, app, "s", checkpoint_id="again")
+    stopped_by(runner.stream, app, "s", checkpoint_id="again")
     assert runner.invoke(app, checkpoint_id="again") == "x-b"
     assert calls.inputs["2"] == [["x", "-", "b"], ["x-b"]]
 
@@ -182,7 +176,7 @@ def test_a_value_from_start_that_waits(runner: Runner) -> None:
     graph.add_node("2", echo)
     app = wire(graph, "start 1 2 end", "start 2").compile(store=store, mode="dag")
 
-    stopped(runner.stream, app, {"a": "b"}, checkpoint_id="run")
+    stopped_by(runner.stream, app, {"a": "b"}, checkpoint_id="run")
 
     assert record_of(store, "run").channels["2"].values == {START: {"a": "b"}}
     assert runner.stream(app, checkpoint_id="run") == [{"a": "b", "one": "success"}]
@@ -192,16 +186,16 @@ def test_stopped_by_one_kind_of_run_and_resumed_by_the_other(runner: Runner, mod
     """B061: what invoke stopped, stream goes on with, and the other way round."""
     app = chain("1", "2").compile(store=MapStore(), interrupt_before=["2"], **mode)
 
-    stopped(runner.invoke, app, "a", checkpoint_id="a")
+    stopped_by(runner.invoke, app, "a", checkpoint_id="a")
     assert runner.stream(app, checkpoint_id="a") == ["a12"]
-    stopped(runner.stream, app, "b", checkpoint_id="b")
+    stopped_by(runner.stream, app, "b", checkpoint_id="b")
     assert runner.invoke(app, checkpoint_id="b") == "b12"
 
 
 def test_resumed_without_chunks(mode: dict[str, Any]) -> None:
     """A run on chunks that is gone on with needs none."""
     app = chain("1", "2").compile(store=MapStore(), interrupt_before=["2"], when_done="keep", **mode)
-    stopped(SyncRunner().stream, app, "a", checkpoint_id="a")
+    stopped_by(SyncRunner().stream, app, "a", checkpoint_id="a")
 
     async def resumed() -> list[Any]:
         return [await app.acollect(checkpoint_id="a"), [chunk async for chunk in app.atransform(checkpoint_id="a")]]
@@ -222,7 +216,7 @@ def test_stops_around_nodes_with_state(runner: Runner, mode: dict[str, Any], int
     graph.add_node("2", appending("2"), pre=add)
     app = wire(graph, "start 1 2 end").compile(store=MapStore(), **interrupts, **mode)
 
-    stop = stopped(runner.stream, app, "start", checkpoint_id="1")
+    stop = stopped_by(runner.stream, app, "start", checkpoint_id="1")
 
     assert (stop.info.before_nodes, stop.info.after_nodes) == (["2"], ["1"])
     assert (stop.info.rerun_extra, stop.info.subgraphs) == ({}, {})
@@ -244,7 +238,7 @@ def test_a_node_that_asks_with_a_handler(runner: Runner, mode: dict[str, Any]) -
     graph.add_node("1", node, pre=lambda text, state: state.a)
     app = wire(graph, "start 1 end").compile(store=MapStore(), **mode)
 
-    stop = stopped(runner.stream, app, "start", checkpoint_id="1")
+    stop = stopped_by(runner.stream, app, "start", checkpoint_id="1")
 
     assert stop.info.rerun_nodes == ["1"]
     assert stop.info.rerun_extra == {"1": "test extra"}
@@ -278,7 +272,7 @@ def test_an_interrupt_out_of_a_stream(runner: Runner, mode: dict[str, Any], cons
     dst = appending("!", calls) if consumer == "value" else passing
     app = chain(*keys, src=late(calls), dst=dst).compile(store=store, **mode)
 
-    stop = stopped(runner.stream, app, "in", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "in", checkpoint_id="run")
 
     point = only(stop.interrupts)
     assert stop.info.rerun_nodes == ["src"]
@@ -324,7 +318,7 @@ def test_what_is_independent_of_a_late_stop_stays(runner: Runner, mode: dict[str
     graph.add_node("join", lambda value: (calls.note("join", value), value)[1])
     app = wire(graph, "start src mid join end", "start other join").compile(store=store, mode="dag")
 
-    stop = stopped(runner.stream, app, "in", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "in", checkpoint_id="run")
 
     record = record_of(store, "run")
     assert record.rerun_nodes == ["src"]
@@ -347,10 +341,10 @@ def test_a_late_stop_while_streams_are_stored(runner: Runner, mode: dict[str, An
     store = MapStore()
     app = chain("src", "dst", src=late(calls)).compile(store=store, interrupt_before=["dst"], **mode)
 
-    stop = stopped(runner.stream, app, "in", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "in", checkpoint_id="run")
 
     assert (stop.info.rerun_nodes, stop.info.before_nodes) == (["src"], [])
-    stop = stopped(runner.stream, app, checkpoint_id="run", answers={stop.interrupts[0].id: "so"})
+    stop = stopped_by(runner.stream, app, checkpoint_id="run", answers={stop.interrupts[0].id: "so"})
     assert (stop.info.rerun_nodes, stop.info.before_nodes) == ([], ["dst"])
     assert record_of(store, "run").inputs == {"dst": "in(so)"}
     assert runner.stream(app, checkpoint_id="run") == ["in(so)dst"]
@@ -368,7 +362,7 @@ def test_a_late_stop_inside_a_nested_graph(runner: Runner, outer: str) -> None:
     graph.add_node("end2", appending("!", calls))
     app = wire(graph, "start sub dst end2 end").compile(store=store, mode=outer)
 
-    stop = stopped(runner.stream, app, "in", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "in", checkpoint_id="run")
 
     point = only(stop.interrupts)
     assert str(point.address) == "runnable:root;node:sub;node:src"
@@ -398,7 +392,7 @@ def test_two_late_stops(runner: Runner, mode: dict[str, Any]) -> None:
     app = wire(graph, "start a join end", "start b join").compile(store=store, **mode)
 
     answered: list[str] = []
-    stop = stopped(runner.stream, app, "in", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "in", checkpoint_id="run")
     while True:
         point = stop.interrupts[0]
         answered.append(point.info)
@@ -427,7 +421,7 @@ def test_a_nested_graph_that_stops(runner: Runner, mode: dict[str, Any]) -> None
     graph.add_node("3", appending("3"))
     app = wire(graph, "start 1 2 3 end").compile(store=MapStore(), **mode)
 
-    stop = stopped(runner.stream, app, "start", checkpoint_id="1")
+    stop = stopped_by(runner.stream, app, "start", checkpoint_id="1")
 
     inner = stop.info.subgraphs["2"]
     assert (inner.state, inner.after_nodes, inner.rerun_extra, inner.subgraphs) == (Text(), ["1"], {}, {})
@@ -459,16 +453,16 @@ def test_three_levels_that_stop(runner: Runner, mode: dict[str, Any], shape: str
     app = wire(graph, "start 1 2 3 end").compile(store=MapStore(), **mode)
     run = getattr(runner, shape)
 
-    stop = stopped(run, app, "start", checkpoint_id="1")
+    stop = stopped_by(run, app, "start", checkpoint_id="1")
     assert stop.info.subgraphs["2"].after_nodes == ["1"]
-    stop = stopped(run, app, checkpoint_id="1", answers={stop.interrupts[0].id: Text("state")})
+    stop = stopped_by(run, app, checkpoint_id="1", answers={stop.interrupts[0].id: Text("state")})
     (point,) = stop.interrupts
     assert stop.info.subgraphs["2"].after_nodes == ["3"]
     assert stop.info.subgraphs["2"].subgraphs["2"].after_nodes == ["1"]
     assert str(point.address) == "runnable:root;node:2;node:2"
     assert point.parent is not None
     assert point.parent.info == Text("state")
-    stop = stopped(run, app, checkpoint_id="1", answers={point.id: Text("state")})
+    stop = stopped_by(run, app, checkpoint_id="1", answers={point.id: Text("state")})
     assert stop.info.subgraphs["2"].before_nodes == ["4"]
     result = run(app, checkpoint_id="1", answers={stop.interrupts[0].id: Text("state2")})
     assert "".join(result) == "start11state1state24\nstart1134\nstate24\n3"
@@ -477,7 +471,7 @@ def test_three_levels_that_stop(runner: Runner, mode: dict[str, Any], shape: str
 def test_the_callers_stream_is_closed_unread_on_resume(runner: Runner) -> None:
     """K38: where a stored run is gone on with, the stream that the caller gave is closed and not read."""
     app = chain("1", "2").compile(store=MapStore(), interrupt_before=["2"])
-    stopped(runner.stream, app, "a", checkpoint_id="run")
+    stopped_by(runner.stream, app, "a", checkpoint_id="run")
     seen: list[str] = []
 
     class Source:
@@ -508,7 +502,7 @@ def test_a_node_of_shapes_is_stopped_and_resumed(runner: Runner, mode: dict[str,
     store = MapStore()
     app = chain("1", "2", **{"1": emitting("x", "y"), "2": Node(transform=peeking)}).compile(store=store, **mode)
 
-    stop = stopped(runner.stream, app, "s", checkpoint_id="run")
+    stop = stopped_by(runner.stream, app, "s", checkpoint_id="run")
 
     assert record_of(store, "run").inputs == {"2": "xy"}
     assert runner.stream(app, checkpoint_id="run", answers={stop.interrupts[0].id: "yes"}) == ["yes"]
@@ -519,7 +513,7 @@ def test_a_finished_stream_run_is_marked(runner: Runner) -> None:
     """A stream run that went on from a checkpoint is done once its output has ended, not before."""
     store = MapStore()
     app = chain("1", "2").compile(store=store, interrupt_before=["2"])
-    stopped(runner.stream, app, "a", checkpoint_id="run")
+    stopped_by(runner.stream, app, "a", checkpoint_id="run")
     before = store.get("run")
 
     with app.stream(checkpoint_id="run") as reader:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from drivers import Runner
-from graphs import Calls, echo
+from graphs import Calls, echo, race
 from shaped import appender, fewer_modes, go, kinds, shapes
 from wiring import wire
 
@@ -27,9 +26,6 @@ from blobcp import (
 )
 
 __all__ = ["fewer_modes"]
-
-LIMIT = 10.0
-"""Seconds that a node waits for another one before the test fails."""
 
 DAGS = pytest.mark.parametrize("eager", [True, False])
 
@@ -91,33 +87,6 @@ def test_what_became_ready_together_with_end(runner: Runner, shape: str, kind: s
     assert calls["node2"] == 0
 
 
-def race(slow_after: str, calls: Calls) -> Graph:
-    """Return fast -> fast2 and slow side by side, where slow does not end before ``slow_after`` has."""
-    ended = {"fast": threading.Event(), "fast2": threading.Event()}
-
-    def node(key: str) -> Any:
-        def run(text: str) -> str:
-            if key == "slow":
-                assert ended[slow_after].wait(LIMIT), f"{slow_after} has not ended"
-            return text + key
-
-        return run
-
-    def note(key: str) -> Any:
-        def post(value: Any, state: list[str]) -> Any:
-            calls.note(key)
-            if key in ended:
-                ended[key].set()
-            return value
-
-        return post
-
-    graph = Graph(str, dict, state=list)
-    for key, output in (("slow", "s"), ("fast", None), ("fast2", "f")):
-        graph.add_node(key, node(key), post=note(key), output_key=output)
-    return wire(graph, "start fast fast2 end", "start slow end")
-
-
 @shapes
 @pytest.mark.parametrize(
     ("options", "slow_after", "order", "result"),
@@ -134,7 +103,7 @@ def test_order_of_ending(
     """B005: an eager dag starts what is ready at once, steps wait for the slowest, pregel ends with the first at END."""
     calls = Calls()
 
-    assert go(runner, shape, race(slow_after, calls).compile(**options), "x") == result
+    assert go(runner, shape, race(calls, slow_after).compile(**options), "x") == result
     assert calls.order == order
 
 
