@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from wiring import wire
 from blobcp import (
     END,
     START,
+    App,
     EmptyStreamError,
     Graph,
     MergeError,
@@ -22,6 +24,7 @@ from blobcp import (
     NodeError,
     OptionError,
     SourceEnd,
+    StreamLoopError,
     StreamReader,
     ValueMismatchError,
     concat,
@@ -138,6 +141,51 @@ def test_a_branch_that_peeks(runner: Runner, mode: dict[str, Any]) -> None:
 
     assert runner.stream(app, "x") == ["L(go-tail)"]
     assert runner.invoke(app, "x") == "R(go-tail)"
+
+
+def test_a_branch_on_chunks_of_async_code() -> None:
+    """In an async run a plain choice is told that it can't wait for chunks of async code; an async one can."""
+
+    async def source(value: str) -> AsyncIterator[str]:
+        await asyncio.sleep(0)
+        yield value
+
+    def choose(chunks: StreamReader[str]) -> str:
+        return next(chunks)
+
+    async def choose_awaiting(chunks: StreamReader[str]) -> str:
+        return await anext(chunks)
+
+    def app(choice: Any) -> App:
+        graph = Graph(str, str)
+        graph.add_node("source", source)
+        graph.add_node("l", lambda value: f"L({value})")
+        graph.add_edge(START, "source")
+        graph.add_branch("source", choice, ["l"])
+        return wire(graph, "l end").compile()
+
+    with pytest.raises(NodeError) as caught:
+        AsyncRunner().stream(app(choose), "l")
+    assert isinstance(caught.value.__cause__, StreamLoopError)
+    assert AsyncRunner().stream(app(choose_awaiting), "l") == ["L(l)"]
+
+
+def test_a_plain_handler_of_async_chunks() -> None:
+    """In an async run a plain generator function may be a handler of chunks that async code makes."""
+
+    async def source(value: str) -> AsyncIterator[str]:
+        for letter in value:
+            await asyncio.sleep(0)
+            yield letter
+
+    def upper(chunks: StreamReader[str], state: list[str]) -> Iterator[str]:
+        for chunk in chunks:
+            yield chunk.upper()
+
+    graph = Graph(str, str, state=list)
+    graph.add_node("source", source, post=upper)
+
+    assert AsyncRunner().stream(wire(graph, "start source end").compile(), "ab") == ["A", "B"]
 
 
 @pytest.mark.parametrize("shape", ["invoke", "stream"])
