@@ -61,6 +61,22 @@ def test_tools_that_may_finish_are_not_repeated(runner: Runner, kind: str) -> No
     assert gate.calls[""] == 1
 
 
+def test_what_had_finished_in_the_visit_runs_again(runner: Runner) -> None:
+    """A node that is given up keeps nothing of its visit: calls that had finished in it run again as well."""
+    gate, told = Gate(""), []
+
+    def note(text: str) -> str:
+        told.append(text)
+        return text
+
+    app = tools_graph(note, waiting_tool(gate, "plain"), parallel=False).compile(store=MapStore())
+    request = asking(call("c1", "note", text="a"), call("c2", "test_tool", text="b"))
+    cancelled_in(runner, app, gate, request, AT_ONCE, checkpoint_id="run")
+
+    assert contents(runner.resume(app, "run")) == {"c1": "a", "c2": "b_result"}
+    assert told == ["a", "a"]
+
+
 def test_what_had_been_kept_is_still_kept(runner: Runner) -> None:
     """A run that is cancelled while one call is answered keeps the calls that finished before, and the answer."""
     gate, told = Gate(""), []
