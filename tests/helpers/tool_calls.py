@@ -16,7 +16,24 @@ from pausing import solo
 from blobcp import App, Graph, NodeError, ToolError, ToolsNode
 from blobcp.tools import ToolMessages
 
-__all__ = ["asking", "by_id", "call", "contents", "failure", "of_kind", "streaming", "tools_app", "tools_graph"]
+__all__ = [
+    "KINDS",
+    "ORDERS",
+    "asking",
+    "by_id",
+    "call",
+    "contents",
+    "failure",
+    "of_kind",
+    "streaming",
+    "tools_app",
+    "tools_graph",
+]
+
+KINDS = pytest.mark.parametrize("kind", ["plain", "awaited"])
+"""The kinds of `of_kind` and `streaming`."""
+
+ORDERS = pytest.mark.parametrize("parallel", [True, False], ids=["parallel", "in order"])
 
 
 def call(id: str | None, name: str, **arguments: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from drivers import Runner
 from graphs import Calls, chain
 from pausing import asked, ids, places, solo, stopped, stopped_again
-from tool_calls import asking, call, contents, tools_app
+from tool_calls import KINDS, asking, call, contents, tools_app
 
 from blobcp import (
     END,
@@ -27,8 +27,6 @@ from blobcp import (
     interrupt,
 )
 from blobcp.stores import FileStore, MapStore
-
-KINDS = pytest.mark.parametrize("kind", ["plain", "awaited"])
 
 
 def running(kind: str, inner: App, name: str = "wrapper", **options: Any) -> Any:

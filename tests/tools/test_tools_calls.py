@@ -12,11 +12,9 @@ import pytest
 from drivers import Runner
 from graphs import Calls
 from langchain_core.messages import AIMessage, HumanMessage
-from tool_calls import asking, call, contents, failure, of_kind, tools_app, tools_graph
+from tool_calls import KINDS, asking, call, contents, failure, of_kind, tools_app, tools_graph
 
 from blobcp import GraphBuildError, Tool, ToolCall, ToolError, ToolsNode, ValueMismatchError
-
-KINDS = pytest.mark.parametrize("kind", ["plain", "awaited"])
 
 
 def echo(text: str) -> str:

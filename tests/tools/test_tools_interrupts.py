@@ -8,7 +8,7 @@ import pytest
 from drivers import Runner
 from graphs import Calls
 from pausing import answer_all, asked, ids, places, solo, stopped, stopped_again
-from tool_calls import asking, call, contents, failure, of_kind, tools_app, tools_graph
+from tool_calls import KINDS, ORDERS, asking, call, contents, failure, of_kind, tools_app, tools_graph
 
 from blobcp import (
     END,
@@ -35,9 +35,6 @@ from blobcp import (
 )
 from blobcp.stores import FileStore, MapStore
 from blobcp.tools.kept import find_kept
-
-KINDS = pytest.mark.parametrize("kind", ["plain", "awaited"])
-ORDERS = pytest.mark.parametrize("parallel", [True, False], ids=["parallel", "in order"])
 
 
 @dataclass

@@ -11,12 +11,11 @@ import pytest
 from drivers import Runner, SyncRunner
 from graphs import Calls
 from pausing import solo, stopped
-from tool_calls import asking, call, contents, failure, of_kind, tools_app
+from tool_calls import KINDS, asking, call, contents, failure, of_kind, tools_app
 
 from blobcp import Interrupted, OptionError, OutsideNodeError, Tool, ToolsNode, current_address, interrupt
 from blobcp.stores import MapStore
 
-KINDS = pytest.mark.parametrize("kind", ["plain", "awaited"])
 LIMIT = 30.0
 """Seconds that calls wait for each other at most."""
 

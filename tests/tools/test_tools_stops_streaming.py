@@ -14,7 +14,7 @@ from graphs import Calls
 from pausing import asked, ids, places
 from stream_runs import LIMIT, nothing_left, until
 from streaming import Background, record_of
-from tool_calls import asking, by_id, call, contents, failure, of_kind, streaming, tools_app, tools_graph
+from tool_calls import KINDS, ORDERS, asking, by_id, call, contents, failure, of_kind, streaming, tools_app, tools_graph
 from wiring import wire
 
 from blobcp import (
@@ -38,8 +38,6 @@ from blobcp import (
 from blobcp.stores import FileStore, MapStore
 from blobcp.tools import ToolMessages
 
-KINDS = pytest.mark.parametrize("kind", ["plain", "awaited"])
-ORDERS = pytest.mark.parametrize("parallel", [True, False], ids=["parallel", "in order"])
 WAYS = pytest.mark.parametrize(("first", "second"), [("stream", "stream"), ("stream", "invoke"), ("invoke", "stream")])
 
 

@@ -12,7 +12,7 @@ from drivers import Runner, SyncRunner
 from graphs import Calls
 from pausing import solo
 from stream_runs import LIMIT, nothing_left, until
-from tool_calls import asking, by_id, call, contents, failure, of_kind, streaming, tools_app, tools_graph
+from tool_calls import KINDS, asking, by_id, call, contents, failure, of_kind, streaming, tools_app, tools_graph
 
 from blobcp import (
     ChatChunk,
@@ -28,7 +28,6 @@ from blobcp import (
 )
 from blobcp.tools import ToolMessages
 
-KINDS = pytest.mark.parametrize("kind", ["plain", "awaited"])
 SHAPES = pytest.mark.parametrize("shape", ["invoke", "stream", "collect", "transform"])
 
 
