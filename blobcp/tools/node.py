@@ -29,10 +29,10 @@ class ToolsNode(NodeBody):
 
     Where a call stops to ask somebody, the others still run to their ends. What is finished is kept in the checkpoint
     and never runs again; each waiting call has an address, ``tool:name:call_id`` below that of the node, and an answer
-    of its own.
+    of its own. In a stream run the messages come bit by bit, as `ToolMessages`.
 
     Args:
-        tools: functions and `Tool` objects, sync or async.
+        tools: functions, generator functions among them, and `Tool` objects, sync or async.
         parallel: whether the calls run side by side; ``False``: one after the other, in order, until one fails.
         max_parallel: how many run at once; ``None``: all of a message.
         on_unknown: a call that names no tool: ``"error"`` fails the run, ``"message"`` tells the model, and a function
